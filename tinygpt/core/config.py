@@ -1,0 +1,335 @@
+"""Every setting of a run, its default, its bounds and its one-line help: the only copy.
+
+The CLI's flags, the page's knobs, the TOML file and the model file's header are all read
+off the FIELDS tables below, so a default cannot differ between two surfaces.
+"""
+
+from collections import namedtuple
+
+from tinygpt.core.errors import TinyGPTError, nearest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    S = TypeVar("S", bound="Settings")
+
+VOCAB = 256  # bytes
+MLP_RATIO = 4  # the MLP's hidden width is MLP_RATIO * d_model
+LAYERNORM_EPS = 1e-5
+LN_VOCAB = 5.545177444479562  # the loss of a model that knows nothing: ln 256
+
+# kind: int | float | text; choices: None, or the texts that are allowed.
+Field = namedtuple("Field", ("name", "kind", "default", "low", "high", "choices", "help"))
+
+
+def whole(name: str, default: int, low: int, high: int, help: str) -> Field:
+    return Field(name, "int", default, low, high, None, help)
+
+
+def real(name: str, default: float, low: float, high: float, help: str) -> Field:
+    return Field(name, "float", default, low, high, None, help)
+
+
+def text(name: str, default: str, choices: tuple[str, ...] | None, help: str) -> Field:
+    return Field(name, "text", default, None, None, choices, help)
+
+
+class Settings:
+    """A fixed set of named, checked values; `replace` makes a changed copy."""
+
+    SECTION = ""
+    FIELDS: tuple[Field, ...] = ()
+
+    def __init__(self, **values: "Any") -> None:
+        names = [field.name for field in self.FIELDS]
+        for name in values:
+            if name not in names:
+                raise TinyGPTError(
+                    f"there is no {self.SECTION} setting '{name}'; did you mean '{nearest(name, names)}'?"
+                )
+        for field in self.FIELDS:
+            setattr(self, field.name, checked(self.SECTION, field, values.get(field.name, field.default)))
+        self.validate()
+
+    def validate(self) -> None:
+        """Check what involves more than one field."""
+
+    def as_dict(self) -> "dict[str, Any]":
+        return {field.name: getattr(self, field.name) for field in self.FIELDS}
+
+    def replace(self: "S", **changes: "Any") -> "S":
+        values = self.as_dict()
+        values.update(changes)
+        return self.__class__(**values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Settings) and self.SECTION == other.SECTION and self.as_dict() == other.as_dict()
+
+    def __hash__(self) -> int:
+        return hash(tuple([getattr(self, field.name) for field in self.FIELDS]))
+
+    def __repr__(self) -> str:
+        inside = ", ".join([f"{field.name}={getattr(self, field.name)!r}" for field in self.FIELDS])
+        return f"{self.__class__.__name__}({inside})"
+
+
+def checked(section: str, field: Field, value: "Any") -> "Any":
+    """`value` as the field's kind, or a sentence on why it cannot be."""
+    where = f"{section}.{field.name}"
+    if field.kind == "text":
+        if not isinstance(value, str):
+            raise TinyGPTError(f"{where} must be text, not {value!r}")
+        if field.choices is not None and value not in field.choices:
+            raise TinyGPTError(f"{where} must be one of {', '.join(field.choices)}, not '{value}'")
+        return value
+    # bool is an int in CPython and is not in MicroPython: refuse it in both.
+    if value is True or value is False or not isinstance(value, (int, float)):
+        raise TinyGPTError(f"{where} must be a number, not {value!r}")
+    if field.kind == "int":
+        if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
+            raise TinyGPTError(f"{where} must be a whole number, not {value!r}")
+        value = int(value)
+    else:
+        value = float(value)
+    if not field.low <= value <= field.high:  # false for NaN too
+        raise TinyGPTError(f"{where} must be from {field.low} to {field.high}, not {value!r}")
+    return value
+
+
+class ModelConfig(Settings):
+    SECTION = "model"
+    FIELDS = (
+        whole("layers", 3, 1, 1024, "transformer blocks"),
+        whole("d_model", 96, 1, 65536, "width of the residual stream"),
+        whole("heads", 3, 1, 1024, "attention heads; must divide d_model"),
+        whole("ctx", 64, 1, 1048576, "context length in bytes"),
+    )
+    layers: int
+    d_model: int
+    heads: int
+    ctx: int
+
+    def validate(self) -> None:
+        if self.d_model % self.heads:
+            raise TinyGPTError(
+                f"d_model {self.d_model} is not divisible by {self.heads} heads; "
+                f"choose heads that divide it, for example {nearest_divisor(self.d_model, self.heads)}"
+            )
+
+    @property
+    def head_size(self) -> int:
+        return self.d_model // self.heads
+
+    @property
+    def d_mlp(self) -> int:
+        return MLP_RATIO * self.d_model
+
+
+def nearest_divisor(number: int, target: int) -> int:
+    divisors = [d for d in range(1, min(number, 4096) + 1) if number % d == 0]
+    return min(divisors, key=lambda d: abs(d - target))
+
+
+class TrainConfig(Settings):
+    SECTION = "train"
+    FIELDS = (
+        whole("batch", 16, 1, 65536, "sequences in a batch"),
+        whole("steps", 1500, 1, 1000000000, "optimizer steps to train for"),
+        real("lr", 3e-4, 0.0, 10.0, "learning rate (its peak, where a schedule is used)"),
+        text("schedule", "constant", ("constant", "cosine"), "learning-rate schedule after the warm-up"),
+        whole("warmup", 0, 0, 1000000000, "steps of linear warm-up"),
+        real("min_lr", 3e-5, 0.0, 10.0, "where the cosine schedule ends"),
+        real("beta1", 0.9, 0.0, 0.999999, "AdamW: decay of the gradient's mean"),
+        real("beta2", 0.95, 0.0, 0.999999, "AdamW: decay of the gradient's square"),
+        real("eps", 1e-8, 1e-16, 1.0, "AdamW: added to the root of the square"),
+        real("weight_decay", 0.1, 0.0, 10.0, "AdamW: decay of tensors of two or more dims"),
+        real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off"),
+        whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step"),
+        real("val_fraction", 0.1, 0.0, 0.9, "last part of the corpus, held out for validation"),
+        whole("eval_every", 100, 0, 1000000000, "steps between validations; 0: never"),
+        whole("eval_batches", 8, 1, 65536, "batches in a validation"),
+        whole("patience", 0, 0, 1000000, "stop after so many validations without a new best; 0: never"),
+        whole("sample_every", 250, 0, 1000000000, "steps between samples; 0: only at the end"),
+        whole("checkpoint_every", 250, 0, 1000000000, "steps between checkpoints; 0: only at the end"),
+        whole("seed", 1337, 0, 4294967295, "the one seed of everything random"),
+    )
+    batch: int
+    steps: int
+    lr: float
+    schedule: str
+    warmup: int
+    min_lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+    grad_clip: float
+    grad_accum: int
+    val_fraction: float
+    eval_every: int
+    eval_batches: int
+    patience: int
+    sample_every: int
+    checkpoint_every: int
+    seed: int
+
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "fc_in", "fc_out")
+
+
+class LoraConfig(Settings):
+    SECTION = "lora"
+    FIELDS = (
+        whole("rank", 8, 1, 4096, "rank of each adapter"),
+        real("alpha", 16.0, 0.0, 1e6, "an adapter's output is scaled by alpha / rank"),
+        text(
+            "targets",
+            "q_proj,v_proj",
+            None,
+            "projections to adapt, comma-separated: " + ", ".join(PROJECTIONS),
+        ),
+    )
+    rank: int
+    alpha: float
+    targets: str
+
+    def validate(self) -> None:
+        if not self.target_list:
+            raise TinyGPTError(f"lora.targets is empty; choose from {', '.join(PROJECTIONS)}")
+        for name in self.target_list:
+            if name not in PROJECTIONS:
+                raise TinyGPTError(
+                    f"lora.targets has no projection '{name}'; did you mean '{nearest(name, list(PROJECTIONS))}'?"
+                )
+
+    @property
+    def target_list(self) -> list[str]:
+        return [name.strip() for name in self.targets.split(",") if name.strip()]
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / self.rank
+
+
+class SampleConfig(Settings):
+    SECTION = "sample"
+    FIELDS = (
+        whole("tokens", 320, 1, 1000000000, "bytes to generate"),
+        real("temperature", 0.8, 0.0, 100.0, "below 1 sharper, above 1 wilder; 0 is greedy"),
+        whole("top_k", 0, 0, 256, "draw from the k likeliest bytes only; 0: from all"),
+        real("top_p", 1.0, 0.0, 1.0, "draw from the likeliest bytes that together reach p"),
+        whole("seed", 1337, 0, 4294967295, "seed of the draws"),
+    )
+    tokens: int
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+
+
+class RunConfig:
+    """A model and how to train it."""
+
+    def __init__(self, model: ModelConfig, train: TrainConfig) -> None:
+        self.model = model
+        self.train = train
+
+    def replace(self, **changes: "Any") -> "RunConfig":
+        """A copy with any model or train settings changed, by name."""
+        model_names = [field.name for field in ModelConfig.FIELDS]
+        train_names = [field.name for field in TrainConfig.FIELDS]
+        for name in changes:
+            if name not in model_names and name not in train_names:
+                raise TinyGPTError(
+                    f"there is no setting '{name}'; did you mean '{nearest(name, model_names + train_names)}'?"
+                )
+        return RunConfig(
+            self.model.replace(**{name: changes[name] for name in changes if name in model_names}),
+            self.train.replace(**{name: changes[name] for name in changes if name in train_names}),
+        )
+
+    def as_dict(self) -> "dict[str, dict[str, Any]]":
+        return {"model": self.model.as_dict(), "train": self.train.as_dict()}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunConfig) and self.model == other.model and self.train == other.train
+
+    def __repr__(self) -> str:
+        return f"RunConfig({self.model!r}, {self.train!r})"
+
+
+Preset = namedtuple("Preset", ("name", "layers", "d_model", "heads", "ctx", "batch", "steps"))
+
+PRESETS = (
+    Preset("tiny", 2, 48, 3, 32, 16, 2000),
+    Preset("small", 3, 96, 3, 64, 16, 1500),
+    Preset("medium", 4, 128, 4, 96, 16, 1000),
+    Preset("large", 6, 192, 6, 128, 12, 600),
+    Preset("xl", 8, 256, 8, 128, 8, 400),
+    Preset("huge", 12, 256, 8, 256, 8, 5000),
+    Preset("massive", 14, 384, 12, 256, 4, 1000),
+    Preset("mega", 14, 384, 12, 512, 8, 800),
+    Preset("behemoth", 24, 1280, 20, 512, 1, 50),
+)
+DEFAULT_PRESET = "small"
+
+
+def preset_names() -> list[str]:
+    return [preset.name for preset in PRESETS]
+
+
+def preset(name: str) -> RunConfig:
+    """The run that a preset's name stands for."""
+    for row in PRESETS:
+        if row.name == name:
+            return RunConfig(
+                ModelConfig(layers=row.layers, d_model=row.d_model, heads=row.heads, ctx=row.ctx),
+                TrainConfig(batch=row.batch, steps=row.steps),
+            )
+    raise TinyGPTError(
+        f"there is no preset '{name}'; did you mean '{nearest(name, preset_names())}'? "
+        f"The presets are {', '.join(preset_names())}"
+    )
+
+
+def check_corpus(config: RunConfig, train_bytes: int) -> None:
+    """Refuse a corpus from which not even one window of ctx + 1 bytes can be drawn."""
+    window = config.model.ctx + 1
+    if train_bytes < window:
+        raise TinyGPTError(
+            f"the training part of the corpus has {train_bytes} bytes, but one window takes ctx + 1 = {window}; "
+            f"use a longer text, a smaller ctx, or a smaller val_fraction"
+        )
+
+
+def validates(config: RunConfig, val_bytes: int) -> bool:
+    """Whether a run measures validation loss: it wants to, and the held-out part has a window."""
+    return config.train.eval_every > 0 and val_bytes > config.model.ctx
+
+
+def corpus_advice(
+    config: RunConfig, train_bytes: int, val_bytes: int, parameter_count: int, replicas: int = 1
+) -> list[str]:
+    """What to tell the user before training when corpus, model and steps do not fit one another."""
+    train = config.train
+    tokens = train.steps * train.batch * train.grad_accum * config.model.ctx * replicas
+    epochs = tokens / train_bytes
+    advice = []
+    if train_bytes < parameter_count / 20:
+        advice.append(
+            f"The corpus is far too small for this model: {train_bytes:,} bytes for {parameter_count:,} parameters "
+            f"({train_bytes / parameter_count:.3f} bytes a parameter). Expect it to be memorised; "
+            f"use more text or a smaller preset."
+        )
+    if epochs > 50:
+        advice.append(
+            f"{train.steps:,} steps read the corpus {epochs:,.0f} times over ({tokens / parameter_count:.1f} tokens "
+            f"a parameter). Watch the validation loss, or set patience to stop when it turns."
+        )
+    if config.train.eval_every > 0 and not validates(config, val_bytes):
+        advice.append(
+            f"There will be no validation loss: the held-out part has {val_bytes} bytes, "
+            f"and one window takes {config.model.ctx + 1}."
+        )
+    return advice

@@ -1,0 +1,64 @@
+"""Where a run stands: what a checkpoint keeps besides the weights, so that a resume loses nothing."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+HISTORY_POINTS = 512
+
+
+def history_stride(step: int) -> int:
+    """The power of two that leaves at most HISTORY_POINTS - 1 points on the grid 1, 1 + stride, ..."""
+    stride = 1
+    while (step - 1) // stride + 1 > HISTORY_POINTS - 1:
+        stride *= 2
+    return stride
+
+
+class LossHistory:
+    """At most 512 (step, loss) points spread over the whole run, the first and the last kept.
+
+    What is kept depends on the steps alone, so a resumed run ends with the same points.
+    """
+
+    def __init__(self, points: list[tuple[int, float]] | None = None) -> None:
+        self.points = points or []
+
+    def add(self, step: int, loss: float) -> None:
+        stride = history_stride(step)
+        self.points = [point for point in self.points if (point[0] - 1) % stride == 0 and point[0] < step]
+        self.points.append((step, loss))
+
+
+class Progress:
+    def __init__(self) -> None:
+        self.step = 0
+        self.tokens_seen = 0
+        self.loss: float | None = None  # of the last step
+        self.best_val: float | None = None
+        self.best_step = 0
+        self.evals_since_best = 0
+        self.history = LossHistory()
+        self.sample = ""
+
+    def as_dict(self) -> "dict[str, Any]":
+        """Plain values for a file's header; `from_dict` takes them back."""
+        return {
+            "step": self.step,
+            "tokens_seen": self.tokens_seen,
+            "loss": self.loss,
+            "best_val": self.best_val,
+            "best_step": self.best_step,
+            "evals_since_best": self.evals_since_best,
+            "history": [[step, loss] for step, loss in self.history.points],
+            "sample": self.sample,
+        }
+
+    @classmethod
+    def from_dict(cls, values: "dict[str, Any]") -> "Progress":
+        progress = cls()
+        for name in ("step", "tokens_seen", "loss", "best_val", "best_step", "evals_since_best", "sample"):
+            if name in values:
+                setattr(progress, name, values[name])
+        progress.history = LossHistory([(step, loss) for step, loss in values.get("history", [])])
+        return progress

@@ -1,0 +1,1 @@
+"""What replays a training step: the contract, and the engines behind it."""

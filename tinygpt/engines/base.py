@@ -1,0 +1,90 @@
+"""The contract between the training loop and whatever computes.
+
+Methods are coroutines because in the tab an engine answers with a promise. An engine of the
+terminal never suspends; `tinygpt.core.trainer.run_now` drives such coroutines to their end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tinygpt.core.config import RunConfig
+
+FloatArray = npt.NDArray[np.float32]
+
+
+class State(NamedTuple):
+    """A model's whole state: flat float32 vectors over all parameters, in `core.parameters` order.
+
+    `m` and `v` are AdamW's moments; both are None for weights without optimizer state.
+    """
+
+    step: int
+    w: FloatArray
+    m: FloatArray | None = None
+    v: FloatArray | None = None
+
+
+class StepMetrics(NamedTuple):
+    step: int  # the number of steps done once this one was
+    loss: float  # mean cross-entropy of the step's batch, before its update
+    grad_norm: float  # global norm before clipping
+
+
+class Engine:
+    """An engine holds one model, its optimizer state and the corpus."""
+
+    name = "engine"
+    replicas = 1  # processes that share a step, each with `batch` sequences
+    metrics_every = 1  # how often the loop should call read_metrics; GPUs prefer it seldom
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+
+    def describe(self) -> str:
+        """The device and what matters for speed on it, in one line."""
+        return self.name
+
+    async def load_corpus(self, train: bytes, val: bytes) -> None:
+        """Take the corpus; offsets given later point into these two."""
+        raise NotImplementedError
+
+    async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
+        """Do step number `step` (from 1): mean loss over the windows, backward, clip, AdamW.
+
+        `offsets` has batch * grad_accum * replicas entries; window o is x = train[o : o + ctx],
+        y = train[o + 1 : o + ctx + 1]. May return before the work is done.
+        """
+        raise NotImplementedError
+
+    async def read_metrics(self) -> list[StepMetrics]:
+        """The metrics of all steps since the last call, waiting for those still under way."""
+        raise NotImplementedError
+
+    async def eval_loss(self, offsets: list[int]) -> float:
+        """Mean loss over windows of the validation part. Changes nothing."""
+        raise NotImplementedError
+
+    async def export_state(self) -> State:
+        raise NotImplementedError
+
+    async def import_state(self, state: State) -> None:
+        raise NotImplementedError
+
+    async def prefill(self, tokens: bytes) -> list[float]:
+        """Empty the KV cache, feed 1 to ctx tokens, return the 256 logits after the last."""
+        raise NotImplementedError
+
+    async def decode(self, token: int) -> list[float]:
+        """Feed one more token behind those in the KV cache, return the 256 logits after it."""
+        raise NotImplementedError
+
+    async def agree(self, flag: bool) -> bool:
+        """Whether any replica raised the flag."""
+        return flag
+
+    async def close(self) -> None:
+        """Give back memory and threads."""

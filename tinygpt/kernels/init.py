@@ -1,0 +1,103 @@
+"""Start values: normal draws that are the same bytes on every machine and engine.
+
+Libraries' log and cos differ in their last bits. Here everything is built from operations that
+IEEE 754 rounds exactly (+ - * / sqrt, in float64, in a stated order), so NumPy, native C++ and
+WebAssembly agree to the bit. Box and Muller: with u1 in (0, 1] and u2 in [0, 1),
+sqrt(-2 ln u1) cos(2 pi u2) and sqrt(-2 ln u1) sin(2 pi u2) are two independent normal draws.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from tinygpt.core.config import ModelConfig
+from tinygpt.core.parameters import parameters
+from tinygpt.core.rng import INIT, PHILOX_M0, PHILOX_M1, PHILOX_W0, PHILOX_W1
+
+F64 = npt.NDArray[np.float64]
+U64 = npt.NDArray[np.uint64]
+
+LN2 = 0.6931471805599453
+SQRT_HALF = 0.7071067811865476
+HALF_PI = 1.5707963267948966
+LOG_TERMS = 11  # of 2 (s + s^3/3 + s^5/5 + ...), |s| <= 0.1716: below one float64 ulp
+TRIG_TERMS = 9  # of the Taylor series on [-pi/4, pi/4]
+
+WORD = np.uint64(0xFFFFFFFF)
+SHIFT = np.uint64(32)
+
+
+def philox_words(seed: int, purpose: int, tensor: int, calls: int) -> U64:
+    """[calls, 4] words: `core.rng.philox` at counters (0..calls-1, 0, tensor, 0), vectorised."""
+    c0 = np.arange(calls, dtype=np.uint64)
+    c1 = np.zeros(calls, dtype=np.uint64)
+    c2 = np.full(calls, tensor, dtype=np.uint64)
+    c3 = np.zeros(calls, dtype=np.uint64)
+    k0, k1 = seed, purpose
+    for _ in range(10):
+        product0 = c0 * np.uint64(PHILOX_M0)
+        product1 = c2 * np.uint64(PHILOX_M1)
+        c0, c1, c2, c3 = (
+            (product1 >> SHIFT) ^ c1 ^ np.uint64(k0),
+            product1 & WORD,
+            (product0 >> SHIFT) ^ c3 ^ np.uint64(k1),
+            product0 & WORD,
+        )
+        k0 = (k0 + PHILOX_W0) & 0xFFFFFFFF
+        k1 = (k1 + PHILOX_W1) & 0xFFFFFFFF
+    return np.stack([c0, c1, c2, c3], axis=1)
+
+
+def exact_log(x: F64) -> F64:
+    """ln x for x > 0: x = m 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh((m - 1) / (m + 1))."""
+    m, e = np.frexp(x)
+    low = m < SQRT_HALF
+    m = np.where(low, m * 2.0, m)
+    e = np.where(low, e - 1, e)
+    s = (m - 1.0) / (m + 1.0)
+    s2 = s * s
+    series = np.full_like(s, 1.0 / (2 * LOG_TERMS - 1))
+    for k in range(LOG_TERMS - 2, -1, -1):
+        series = series * s2 + 1.0 / (2 * k + 1)
+    return e * LN2 + 2.0 * s * series
+
+
+def exact_cos_sin(word: U64) -> tuple[F64, F64]:
+    """cos and sin of 2 pi word / 2^32: the nearest quarter turn exactly, the rest by Taylor."""
+    quarter = (word + np.uint64(1 << 29)) >> np.uint64(30)  # 0..4
+    rest = (word.astype(np.float64) - quarter.astype(np.float64) * float(1 << 30)) / float(1 << 30)
+    angle = rest * HALF_PI
+    a2 = angle * angle
+    cos = np.ones_like(angle)
+    sin = np.ones_like(angle)
+    for k in range(TRIG_TERMS - 1, 0, -1):
+        cos = 1.0 - a2 / ((2 * k - 1) * (2 * k)) * cos
+        sin = 1.0 - a2 / ((2 * k) * (2 * k + 1)) * sin
+    sin = angle * sin
+    turn = quarter & np.uint64(3)
+    turned_cos = np.choose(turn.astype(np.int64), [cos, -sin, -cos, sin])
+    turned_sin = np.choose(turn.astype(np.int64), [sin, cos, -sin, -cos])
+    return turned_cos, turned_sin
+
+
+def normal(seed: int, purpose: int, tensor: int, size: int, std: float) -> npt.NDArray[np.float32]:
+    """`size` draws of normal(0, std), four to a Philox call."""
+    words = philox_words(seed, purpose, tensor, (size + 3) // 4)
+    u1 = (words[:, 0::2].astype(np.float64) + 1.0) / 4294967296.0
+    radius = np.sqrt(-2.0 * exact_log(u1))
+    cos, sin = exact_cos_sin(words[:, 1::2])
+    draws = np.stack([radius * cos, radius * sin], axis=2)  # [calls, pair, 2]
+    return (draws.reshape(-1)[:size] * std).astype(np.float32)
+
+
+def initial_weights(model: ModelConfig, seed: int) -> npt.NDArray[np.float32]:
+    """The flat vector of all parameters of an untrained model."""
+    return np.concatenate(
+        [
+            normal(seed, INIT, index, parameter.size, parameter.std)
+            if parameter.std
+            else np.full(parameter.size, parameter.fill, dtype=np.float32)
+            for index, parameter in enumerate(parameters(model))
+        ]
+    )
