@@ -7,6 +7,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
 from tinygpt.core.rng import batch_offsets, eval_offsets
 from tinygpt.core.sampler import generate
+from tinygpt.core.text import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ class Trainer:
 
     async def sample(self) -> None:
         made = await generate(self.engine, self.config.model.ctx, self.sample_prompt, self.sample_settings)
-        self.progress.sample = made.decode("utf-8", "replace")
+        self.progress.sample = decode(made)
         self.host.emit({"event": "sample", "step": self.progress.step, "text": self.progress.sample})
 
     async def save(self, kind: str) -> None:

@@ -1,0 +1,76 @@
+"""Prints what core computes, in a form that does not depend on how floats or dicts are printed.
+
+Run by CPython and by MicroPython; test_micropython.py compares the two outputs line by line.
+"""
+
+import struct
+
+from toy import ToyEngine, ToyHost
+
+from tinygpt.core import config, parameters, rng, sampler, text, trainer
+from tinygpt.core.errors import TinyGPTError
+
+
+def bits(value):
+    """A float as its IEEE bytes; anything else as it is."""
+    if isinstance(value, float):
+        return "".join([f"{byte:02x}" for byte in struct.pack(">d", value)])
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join([bits(item) for item in value]) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join([f"{key}:{bits(value[key])}" for key in sorted(value)]) + "}"
+    if isinstance(value, str) and not all(" " <= letter <= "~" for letter in value):
+        return ".".join([str(ord(letter)) for letter in value])
+    return str(value)
+
+
+for name in config.preset_names():
+    run = config.preset(name)
+    print(name, bits(run.as_dict()))
+    for row in parameters.parameters(run.model):
+        print(" ", row.name, bits(row.shape), row.offset, row.size, bits(row.std), bits(row.fill), row.decay)
+
+for wrong in (
+    lambda: config.preset("smal"),
+    lambda: config.ModelConfig(d_model=100, heads=3),
+    lambda: config.ModelConfig(ctx=0),
+    lambda: config.ModelConfig(layers=True),
+    lambda: config.TrainConfig(lr=float("nan")),
+    lambda: config.TrainConfig(batchh=3),
+    lambda: config.LoraConfig(targets="q_pro"),
+    lambda: config.check_corpus(config.preset("small"), 64),
+):
+    try:
+        wrong()
+        print("accepted")
+    except TinyGPTError as error:
+        print("refused:", error)
+print(config.corpus_advice(config.preset("xl"), 863, 95, 6416896))
+
+for step in (1, 2, 1000000):
+    print(step, rng.batch_offsets(1337, step, 7, 1115394, 64))
+print(rng.eval_offsets(4294967295, 5, 3000000000, 128))
+print([bits(rng.sample_uniform(7, position)) for position in (0, 1, 2**33)])
+
+shaped = config.preset("small").train.replace(schedule="cosine", warmup=10, steps=100)
+print([bits(trainer.learning_rate(shaped, step)) for step in (1, 9, 10, 11, 50, 99, 100, 200)])
+
+logits = [((byte * 7919) % 997) / 128 for byte in range(256)]
+for settings in (
+    config.SampleConfig(),
+    config.SampleConfig(temperature=0.0),
+    config.SampleConfig(top_k=5, temperature=2.0),
+    config.SampleConfig(top_p=0.3),
+):
+    print([sampler.choose(logits, settings, i / 64) for i in range(64)])
+
+print(bits(text.decode(bytes(range(256)) + "é日本🎉".encode() + b"\xf0\x9f\x8e")))
+
+run = config.preset("tiny").replace(steps=130, eval_every=20, sample_every=50, checkpoint_every=40, grad_accum=2)
+for engine in (ToyEngine(), ToyEngine(metrics_every=7)):
+    host = ToyHost()
+    print(trainer.run_now(trainer.Trainer(run, engine, host, 100000, 10000).run()))
+    for event in host.events:
+        print(bits(event))
+    for save in host.saves:
+        print(bits(save))

@@ -1,0 +1,113 @@
+import pytest
+
+from tinygpt.core.config import (
+    DEFAULT_PRESET,
+    PRESETS,
+    LoraConfig,
+    ModelConfig,
+    RunConfig,
+    TrainConfig,
+    check_corpus,
+    corpus_advice,
+    preset,
+    validates,
+)
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.parameters import is_linear_weight, parameter_count, parameters
+
+# The table of the design: layers, d_model, heads, ctx, batch, steps, millions of parameters.
+DESIGN = {
+    "tiny": (2, 48, 3, 32, 16, 2000, 0.07),
+    "small": (3, 96, 3, 64, 16, 1500, 0.37),
+    "medium": (4, 128, 4, 96, 16, 1000, 0.84),
+    "large": (6, 192, 6, 128, 12, 600, 2.74),
+    "xl": (8, 256, 8, 128, 8, 400, 6.42),
+    "huge": (12, 256, 8, 256, 8, 5000, 9.61),
+    "massive": (14, 384, 12, 256, 4, 1000, 25),
+    "mega": (14, 384, 12, 512, 8, 800, 25),
+    "behemoth": (24, 1280, 20, 512, 1, 50, 473),
+}
+
+
+@pytest.mark.parametrize("name", DESIGN)
+def test_presets_are_the_designs(name):
+    layers, d_model, heads, ctx, batch, steps, millions = DESIGN[name]
+    run = preset(name)
+    assert run.model == ModelConfig(layers=layers, d_model=d_model, heads=heads, ctx=ctx)
+    assert (run.train.batch, run.train.steps) == (batch, steps)
+    assert abs(parameter_count(run.model) / 1e6 / millions - 1) < 0.01
+
+
+def test_there_are_no_other_presets():
+    assert [row.name for row in PRESETS] == list(DESIGN)
+    assert DEFAULT_PRESET in DESIGN
+
+
+def test_training_defaults_are_the_designs():
+    train = TrainConfig()
+    assert (train.lr, train.beta1, train.beta2, train.eps) == (3e-4, 0.9, 0.95, 1e-8)
+    assert (train.weight_decay, train.grad_clip, train.val_fraction) == (0.1, 1.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ModelConfig(d_model=100, heads=3), "d_model 100 is not divisible by 3 heads"),
+        (lambda: ModelConfig(ctx=0), "model.ctx must be from 1 to"),
+        (lambda: ModelConfig(ctx=1.5), "whole number"),
+        (lambda: ModelConfig(layers=True), "must be a number"),
+        (lambda: ModelConfig(layers="3"), "must be a number"),
+        (lambda: ModelConfig(layers=float("inf")), "whole number"),
+        (lambda: TrainConfig(lr=float("nan")), "train.lr must be from"),
+        (lambda: TrainConfig(batch=0), "train.batch must be from 1"),
+        (lambda: TrainConfig(seed=2**32), "train.seed"),
+        (lambda: TrainConfig(schedule="linear"), "one of constant, cosine"),
+        (lambda: TrainConfig(learning=1), "did you mean"),
+        (lambda: LoraConfig(targets="q_pro"), "did you mean 'q_proj'"),
+        (lambda: LoraConfig(targets=" , "), "lora.targets is empty"),
+        (lambda: preset("hugs"), "did you mean 'huge'"),
+        (lambda: preset("small").replace(layer=3), "did you mean 'layers'"),
+        (lambda: check_corpus(preset("small"), 64), "64 bytes, but one window takes ctx + 1 = 65"),
+    ],
+)
+def test_wrong_settings_get_one_sentence(make, says):
+    with pytest.raises(TinyGPTError, match=r".") as caught:
+        make()
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_corpus_of_exactly_one_window_is_accepted():
+    check_corpus(preset("small"), 65)
+
+
+def test_replace_changes_only_what_it_names():
+    run = preset("small")
+    changed = run.replace(ctx=128, lr=1e-3)
+    assert (changed.model.ctx, changed.train.lr) == (128, 1e-3)
+    assert changed.replace(ctx=64, lr=3e-4) == run
+    assert changed != run
+    assert RunConfig(ModelConfig(**run.model.as_dict()), TrainConfig(**run.train.as_dict())) == run
+
+
+def test_advice_is_given_where_corpus_and_model_do_not_fit():
+    assert corpus_advice(preset("small"), 1_000_000, 100_000, 366432) == []
+    memorised, epochs, validation = corpus_advice(preset("huge"), 777, 86, 9608704)
+    assert "far too small" in memorised
+    assert "times over" in epochs
+    assert "no validation loss" in validation
+    assert not validates(preset("huge"), 86)
+    assert validates(preset("huge"), 257)
+
+
+def test_parameters_tile_the_flat_vector():
+    model = preset("tiny").model
+    end = 0
+    for parameter in parameters(model):
+        assert parameter.offset == end
+        end += parameter.size
+        assert parameter.decay == (len(parameter.shape) == 2)
+    assert end == parameter_count(model)
+    names = [parameter.name for parameter in parameters(model)]
+    assert len(set(names)) == len(names)
+    assert sum(is_linear_weight(name) for name in names) == 6 * model.layers

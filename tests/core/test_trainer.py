@@ -1,0 +1,143 @@
+import itertools
+import math
+
+import pytest
+from toy import ToyEngine, ToyHost
+
+from tinygpt.core.config import TrainConfig, preset
+from tinygpt.core.progress import LossHistory, Progress
+from tinygpt.core.rng import batch_offsets
+from tinygpt.core.trainer import EXPLODED_LOSS, Diverged, Trainer, learning_rate, run_now
+
+RUN = preset("tiny").replace(steps=60, eval_every=20, sample_every=0, checkpoint_every=25)
+
+
+def train(run=RUN, engine=None, host=None, progress=None):
+    engine, host = engine or ToyEngine(), host or ToyHost()
+    reason = run_now(Trainer(run, engine, host, 100_000, 10_000, progress).run())
+    return reason, engine, host
+
+
+def test_steps_get_their_rows_rates_and_numbers():
+    _, engine, _ = train(RUN.replace(grad_accum=3, warmup=10))
+    assert [step for step, _, _ in engine.seen] == list(range(1, 61))
+    assert engine.seen[4][1] == pytest.approx(3e-4 * 0.5)
+    assert engine.seen[4][2] == batch_offsets(1337, 5, 48, 100_000, 32)
+
+
+def test_events_come_at_their_cadence():
+    reason, _, host = train()
+    assert reason == "finished"
+    assert [event["step"] for event in host.of("step")] == list(range(1, 61))
+    assert [event["step"] for event in host.of("eval")] == [20, 40, 60]
+    assert [event["step"] for event in host.of("sample")] == [60]
+    assert [event["step"] for event in host.of("checkpoint") if event["kind"] == "last"] == [0, 25, 50, 60]
+
+
+def test_late_metrics_lose_no_step():
+    _, _, prompt = train()
+    _, _, late = train(engine=ToyEngine(metrics_every=7))
+    assert [(e["step"], e["loss"]) for e in late.of("step")] == [(e["step"], e["loss"]) for e in prompt.of("step")]
+
+
+def test_a_resumed_run_goes_on_as_if_never_stopped():
+    _, _, straight = train()
+    _, engine, first = train(RUN.replace(steps=25))
+    kind, value, saved = first.saves[-1]
+    assert (kind, value) == ("last", engine.value)
+    resumed = ToyEngine()
+    resumed.value = value
+    _, _, second = train(engine=resumed, progress=Progress.from_dict(saved))
+    both = [e["loss"] for e in first.of("step") + second.of("step")]
+    assert both == [e["loss"] for e in straight.of("step")]
+    assert second.saves[-1][2]["history"] == straight.saves[-1][2]["history"]
+    assert second.saves[-1][2]["tokens_seen"] == straight.saves[-1][2]["tokens_seen"] == 60 * 16 * 32
+
+
+def test_a_stop_request_saves_and_ends():
+    reason, engine, host = train(host=ToyHost(stop_at=10.0))
+    assert reason == "stopped"
+    assert 1 < len(engine.seen) < 60
+    assert host.saves[-1][0] == "last"
+    assert host.saves[-1][2]["step"] == len(engine.seen)
+
+
+def test_the_best_model_is_kept_and_patience_ends_the_run():
+    engine = ToyEngine(val_losses=[3.0, 2.0, 2.5, 2.0, 1.0])
+    reason, _, host = train(RUN.replace(steps=1000, patience=2, checkpoint_every=0), engine)
+    assert reason == "early-stop"
+    assert [e["step"] for e in host.of("checkpoint") if e["kind"] == "best"] == [20, 40]
+    assert [e["step"] for e in host.of("checkpoint") if e["kind"] == "last"] == [0, 80]
+    assert host.saves[-1][2]["best_val"] == 2.0
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(bad):
+    engine = ToyEngine(losses=[5.0] * 29 + [bad] + [5.0] * 100)
+    host = ToyHost()
+    with pytest.raises(Diverged, match="step 30 because the loss is"):
+        train(engine=engine, host=host)
+    assert host.saves[-1][2]["step"] == 25
+
+
+def test_an_infinite_gradient_stops_before_its_weights_are_saved():
+    engine = ToyEngine(grad_norms=[1.0] * 24 + [math.inf] + [1.0] * 100)
+    host = ToyHost()
+    with pytest.raises(Diverged, match="gradient's norm is inf"):
+        train(engine=engine, host=host)
+    assert host.saves[-1][2]["step"] < 25
+
+
+def test_an_exploding_loss_stops_the_run_but_a_single_bad_batch_does_not():
+    high = EXPLODED_LOSS + 1
+    reason, _, _ = train(engine=ToyEngine(losses=[5.0] * 10 + [high] * 4 + [5.0] * 100))
+    assert reason == "finished"
+    with pytest.raises(Diverged, match="far above an untrained model's"):
+        train(engine=ToyEngine(losses=[5.0] * 10 + [high] * 5 + [5.0] * 100))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"grad_clip": 0.0}, "clipping is off"), ({"lr": 0.1}, "0.1 is likely too high"), ({}, "lower learning rate")],
+)
+def test_divergence_names_the_likely_cause(changes, says):
+    with pytest.raises(Diverged, match=says):
+        train(RUN.replace(**changes), ToyEngine(losses=[math.nan] * 60))
+
+
+def test_without_validation_text_there_is_no_validation():
+    engine, host = ToyEngine(), ToyHost()
+    run_now(Trainer(RUN, engine, host, 100_000, 32).run())
+    assert host.of("eval") == []
+
+
+def test_rates_leave_out_time_between_steps():
+    _, _, host = train(RUN.replace(eval_every=1))
+    # ToyHost's clock moves half a second a reading: every step takes one reading.
+    assert host.of("step")[-1]["tokens_per_s"] == pytest.approx(16 * 32 / 0.5)
+
+
+def test_schedules():
+    constant = TrainConfig(steps=100, warmup=4)
+    assert [learning_rate(constant, step) for step in (1, 2, 4, 5, 100)] == pytest.approx(
+        [0.75e-4, 1.5e-4, 3e-4, 3e-4, 3e-4]
+    )
+    cosine = constant.replace(schedule="cosine", min_lr=1e-4)
+    rates = [learning_rate(cosine, step) for step in range(5, 101)]
+    assert rates[0] == pytest.approx(3e-4)
+    assert rates[-1] == pytest.approx(1e-4)
+    assert rates == sorted(rates, reverse=True)
+    assert learning_rate(cosine, 5000) == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize("steps", [1, 511, 512, 513, 1024, 5000])
+def test_history_keeps_the_first_the_last_and_at_most_512(steps):
+    history = LossHistory()
+    for step in range(1, steps + 1):
+        history.add(step, float(step))
+    kept = [step for step, _ in history.points]
+    assert len(kept) <= 512
+    assert (kept[0], kept[-1]) == (1, steps)
+    assert kept == sorted(set(kept))
+    gaps = {b - a for a, b in itertools.pairwise(kept[:-1])}
+    assert len(gaps) <= 1  # evenly spread

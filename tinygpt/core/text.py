@@ -1,0 +1,52 @@
+"""Bytes to text, piece by piece: a model may emit half a character, or none at all."""
+
+REPLACEMENT = "\ufffd"
+
+
+class Utf8Stream:
+    """Decodes bytes as they come. What is not UTF-8 becomes U+FFFD, just as in CPython's "replace".
+
+    (MicroPython has no error handlers, so the tab needs this spelled out.)
+    """
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.missing = 0  # continuation bytes still to come
+        self.low, self.high = 0x80, 0xBF  # what the next one may be
+
+    def push(self, byte: int) -> str:
+        """The text that this byte completes: nothing, a character, or replacements."""
+        if self.missing:
+            if self.low <= byte <= self.high:
+                self.code = (self.code << 6) | (byte & 0x3F)
+                self.missing -= 1
+                self.low, self.high = 0x80, 0xBF
+                return "" if self.missing else chr(self.code)
+            return self.finish() + self.push(byte)
+        if byte < 0x80:
+            return chr(byte)
+        if 0xC2 <= byte <= 0xDF:
+            self.expect(byte & 0x1F, 1)
+        elif 0xE0 <= byte <= 0xEF:
+            # The second byte's range shuts out overlong forms (E0) and surrogates (ED) ...
+            self.expect(byte & 0x0F, 2, 0xA0 if byte == 0xE0 else 0x80, 0x9F if byte == 0xED else 0xBF)
+        elif 0xF0 <= byte <= 0xF4:
+            # ... and overlong forms (F0) and code points beyond U+10FFFF (F4).
+            self.expect(byte & 0x07, 3, 0x90 if byte == 0xF0 else 0x80, 0x8F if byte == 0xF4 else 0xBF)
+        else:
+            return REPLACEMENT
+        return ""
+
+    def expect(self, code: int, missing: int, low: int = 0x80, high: int = 0xBF) -> None:
+        self.code, self.missing, self.low, self.high = code, missing, low, high
+
+    def finish(self) -> str:
+        """What is left of a character that was cut off."""
+        cut = self.missing > 0
+        self.expect(0, 0)
+        return REPLACEMENT if cut else ""
+
+
+def decode(data: bytes) -> str:
+    stream = Utf8Stream()
+    return "".join([stream.push(byte) for byte in data]) + stream.finish()
