@@ -1,0 +1,1 @@
+"""The PyTorch reference: read `model.py`, then `engine.py`. Importing this package imports no torch."""

@@ -1,0 +1,311 @@
+"""The PyTorch engine: the model of `model.py` behind the contract of `engines.base`.
+
+`whole_step` is a training step from top to bottom. It never waits for the device, so with
+compile=True on CUDA it is captured as it stands in one CUDA graph, and a step is one replay.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from tinygpt.core.config import RunConfig, TrainConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.parameters import parameters
+from tinygpt.engines.base import Engine, State, StepMetrics
+from tinygpt.kernels.init import initial_weights
+from tinygpt.reference.model import GPT, Cache, copy_flat, flatten
+
+RING = 64  # steps whose metrics stay on the device until someone reads them
+WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate their workspaces
+
+
+class TorchEngine(Engine):
+    """One process, one device. Master weights and AdamW's moments are float32 at every precision."""
+
+    name = "torch"
+    compile_mode: str | None = None  # torch.compile's `mode`
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        compile: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(config)
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.device = pick_device(device)
+        self.precision = pick_precision(precision, self.device)
+        self.compile = compile
+        self.metrics_every = 20 if self.device.type == "cuda" else 1
+
+        model, train = config.model, config.train
+        self.model = GPT(model, initial_weights(model, train.seed)).to(self.device)
+        self.network: torch.nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
+        self.lr = torch.zeros((), device=self.device)
+        self.optimizer = adamw(self.model, train, self.lr)
+        self.loss_of = self.share_of_loss
+        if compile:
+            self.loss_of = torch.compile(self.share_of_loss, dynamic=False, mode=self.compile_mode)
+
+        # Everything a captured step reads or writes lives at one address for good.
+        self.offsets = torch.zeros(train.grad_accum, train.batch, dtype=torch.int64, device=self.device)
+        self.reach = torch.arange(model.ctx + 1, device=self.device)
+        self.outcome = torch.zeros(2, device=self.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+        self.step = 0
+        self.ring = torch.zeros(RING, 2, device=self.device)  # (loss, gradient norm)
+        self.in_ring: list[int] = []  # the step numbers of the ring's rows
+        self.metrics: list[StepMetrics] = []
+        self.cache = Cache(model.layers)
+
+    def describe(self) -> str:
+        if self.device.type == "cuda":
+            where = torch.cuda.get_device_name(self.device)
+        elif self.device.type == "cpu":
+            where = f"CPU ({torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)})"
+        else:
+            where = "Apple GPU"
+        how = ", eager" if not self.compile else ", one CUDA graph" if self.device.type == "cuda" else ", compiled"
+        return f"PyTorch {torch.__version__} on {where}, {self.precision}{how}"
+
+    async def load_corpus(self, train: bytes, val: bytes) -> None:
+        self.train = byte_tensor(train).to(self.device)
+        self.val = byte_tensor(val).to(self.device)
+        self.graph = None  # it reads the old corpus
+
+    async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
+        if step != self.step + 1:
+            self.set_step(step - 1)
+        self.lr.fill_(lr)
+        self.offsets.copy_(self.upload(self.share(offsets)).view_as(self.offsets))
+        if self.compile:
+            self.compiled_step()
+        else:
+            self.outcome = self.whole_step()
+        self.step = step
+        self.ring[len(self.in_ring)].copy_(self.outcome)
+        self.in_ring.append(step)
+        if len(self.in_ring) == RING:
+            self.empty_ring()
+
+    def whole_step(self) -> Tensor:
+        """Batch, forward, backward, clip, AdamW; [loss, gradient norm] on the device, where it may still be at work."""
+        self.optimizer.zero_grad()
+        micro_batches = len(self.offsets)
+        losses = []
+        for i, rows in enumerate(self.offsets):
+            with self.accumulating(last=i == micro_batches - 1):
+                with self.arithmetic():
+                    loss = self.loss_of(self.train, rows, micro_batches)
+                loss.backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detach())
+        norm = clip_grad_norm_(self.model.parameters(), self.config.train.grad_clip or math.inf, foreach=True)
+        self.optimizer.step()
+        return torch.stack([functools.reduce(torch.add, losses), norm])
+
+    def share_of_loss(self, corpus: Tensor, rows: Tensor, micro_batches: int) -> Tensor:
+        """The mean cross-entropy over the windows that start at `rows`, as one of so many terms of the step's."""
+        windows = corpus[rows[:, None] + self.reach].long()  # [B, T + 1]
+        loss: Tensor = self.network(windows[:, :-1], windows[:, 1:])[1]
+        return loss / micro_batches
+
+    def compiled_step(self) -> None:
+        try:
+            if self.device.type != "cuda":
+                self.outcome = self.whole_step()
+                return
+            if self.graph is None:
+                self.capture()
+        except torch._dynamo.exc.TorchDynamoException as problem:
+            raise TinyGPTError(
+                f"torch.compile does not work on this machine ({first_line(problem)}); train without --compile"
+            ) from problem
+        assert self.graph is not None
+        self.graph.replay()
+
+    def capture(self) -> None:
+        """Record `whole_step` in a CUDA graph. The state is afterwards as it was: recording itself computes nothing.
+
+        Gradients are None when the recording starts, so the graph writes them instead of adding to them, and it
+        owns their memory. Parameters, moments, step counts, lr, offsets and the corpus stay where they are.
+        """
+        before = self.state()
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            for _ in range(WARMUP_STEPS):
+                self.whole_step()
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        self.optimizer.zero_grad()
+        self.restore(before)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=side):
+            self.outcome = self.whole_step()
+        self.graph = graph
+
+    async def read_metrics(self) -> list[StepMetrics]:
+        self.empty_ring()
+        metrics, self.metrics = self.metrics, []
+        return metrics
+
+    def empty_ring(self) -> None:
+        rows = self.averaged(self.ring[: len(self.in_ring)]).tolist()
+        for step, (loss, norm) in zip(self.in_ring, rows, strict=True):
+            self.metrics.append(StepMetrics(step, loss, norm))
+        self.in_ring = []
+
+    async def eval_loss(self, offsets: list[int]) -> float:
+        total, count = self.summed(*self.loss_sum(offsets))
+        return total / count
+
+    def loss_sum(self, offsets: list[int]) -> tuple[float, int]:
+        total = torch.zeros((), dtype=torch.float64, device="cpu" if self.device.type == "mps" else self.device)
+        batch = self.config.train.batch
+        with torch.no_grad(), self.arithmetic():
+            for start in range(0, len(offsets), batch):
+                rows = self.upload(offsets[start : start + batch])
+                total += self.share_of_loss(self.val, rows, 1).to(total.device) * len(rows)
+        return total.item(), len(offsets)
+
+    async def export_state(self) -> State:
+        return self.state()
+
+    async def import_state(self, state: State) -> None:
+        self.restore(state)
+
+    def state(self) -> State:
+        return State(
+            self.step, self.model.flat(), flatten(self.moments("exp_avg")), flatten(self.moments("exp_avg_sq"))
+        )
+
+    def restore(self, state: State) -> None:
+        self.model.load_flat(state.w)
+        for key, flat in (("exp_avg", state.m), ("exp_avg_sq", state.v)):
+            copy_flat(np.zeros_like(state.w) if flat is None else flat, self.moments(key))
+        self.set_step(state.step)
+
+    def moments(self, key: str) -> list[Tensor]:
+        return [self.optimizer.state[p][key] for p in self.model.ordered()]
+
+    def set_step(self, step: int) -> None:
+        """AdamW's bias correction counts the loop's steps."""
+        self.step = step
+        for count in self.moments("step"):
+            count.fill_(step)
+
+    async def prefill(self, tokens: bytes) -> list[float]:
+        self.cache = Cache(self.config.model.layers)
+        return self.feed(tokens)
+
+    async def decode(self, token: int) -> list[float]:
+        return self.feed(bytes([token]))
+
+    def feed(self, tokens: bytes) -> list[float]:
+        with torch.no_grad(), self.arithmetic():
+            logits = self.model(byte_tensor(tokens).to(self.device).long()[None], cache=self.cache)
+        row: list[float] = logits[0, -1].float().tolist()
+        return row
+
+    @contextmanager
+    def arithmetic(self) -> Iterator[None]:
+        """The chosen precision. TF32 is a switch of the whole process, so it is set anew for every use."""
+        torch.set_float32_matmul_precision("high" if self.precision == "tf32" else "highest")
+        # A cast that the cache kept from before a capture would not be part of the graph.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16", cache_enabled=False):
+            yield
+
+    def upload(self, offsets: list[int]) -> Tensor:
+        """Without waiting for the device: pinned memory is not reused before its copy is done."""
+        rows = torch.tensor(offsets, dtype=torch.int64)
+        return (
+            rows.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else rows.to(self.device)
+        )
+
+    # What several processes do together; `distributed` overrides these.
+
+    def share(self, offsets: list[int]) -> list[int]:
+        """This process's windows of a step."""
+        return offsets
+
+    def accumulating(self, last: bool) -> AbstractContextManager[None]:
+        """Wraps forward and backward of one micro-batch."""
+        return nullcontext()
+
+    def averaged(self, metrics: Tensor) -> Tensor:
+        return metrics
+
+    def summed(self, total: float, count: int) -> tuple[float, int]:
+        return total, count
+
+
+def adamw(model: GPT, train: TrainConfig, lr: Tensor) -> torch.optim.AdamW:
+    """AdamW with its state made here and not at the first step, so that its addresses are known from the start."""
+    decay: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
+    for row, parameter in zip(parameters(model.config), model.ordered(), strict=True):
+        decay[row.decay].append(parameter)
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": decay[True], "weight_decay": train.weight_decay},
+            {"params": decay[False], "weight_decay": 0.0},
+        ],
+        betas=(train.beta1, train.beta2),
+        eps=train.eps,
+        fused=True,
+        capturable=lr.is_cuda,
+    )
+    for group in optimizer.param_groups:
+        group["lr"] = lr  # one tensor: filling it changes the rate, in a captured step too
+    for parameter in model.ordered():
+        optimizer.state[parameter] = {
+            "step": torch.zeros((), device=parameter.device),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
+    return optimizer
+
+
+def pick_device(name: str) -> torch.device:
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if available[kind]))
+    kind = name.split(":")[0]
+    if kind not in available:
+        raise TinyGPTError(f"there is no device '{name}'; choose auto, cpu, cuda or mps")
+    if not available[kind]:
+        raise TinyGPTError(f"PyTorch {torch.__version__} finds no {kind} device here; choose --device cpu or auto")
+    return torch.device(name)
+
+
+def pick_precision(name: str, device: torch.device) -> str:
+    cuda = device.type == "cuda"
+    if name == "auto":
+        return "bf16" if cuda and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    if name not in ("float32", "tf32", "bf16"):
+        raise TinyGPTError(f"there is no precision '{name}'; choose auto, float32, tf32 or bf16")
+    if name == "tf32" and not cuda:
+        raise TinyGPTError(f"precision tf32 needs a CUDA device, not {device.type}; choose float32")
+    if name == "bf16" and device.type == "mps":
+        raise TinyGPTError("precision bf16 is for CUDA and the CPU; choose float32 on mps")
+    return name
+
+
+def byte_tensor(data: bytes) -> Tensor:
+    """[len(data)] of uint8; frombuffer takes no empty buffer."""
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.zeros(0, dtype=torch.uint8)
+
+
+def first_line(problem: BaseException) -> str:
+    return str(problem).strip().split("\n")[0]
