@@ -1,0 +1,5 @@
+"""`python -m tinygpt` is `tinygpt`."""
+
+from tinygpt.cli import main
+
+main()

@@ -1,0 +1,85 @@
+"""The command `tinygpt`: its groups, and how failures look from outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tinygpt import __version__
+from tinygpt.cli import train
+from tinygpt.cli.interrupts import INTERRUPTED
+from tinygpt.cli.output import process_rank
+from tinygpt.core.errors import TinyGPTError
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+class OneLineErrors(TyperGroup):
+    """What the user can act on is one line on stderr and status 1. A bug keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # the reader went away: typer ends quietly
+        except (TinyGPTError, OSError) as fault:
+            if os.environ.get("TINYGPT_DEBUG"):
+                raise
+            fail(sentence(fault))
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def sentence(fault: Exception) -> str:
+    if isinstance(fault, OSError) and fault.filename:
+        return f"{fault.filename}: {fault.strerror}"
+    return " ".join(str(fault).split())
+
+
+def fail(text: str) -> None:
+    rank = process_rank()
+    sys.stderr.write(f"error: {f'[process {rank}] ' if rank else ''}{text}\n")
+    raise typer.Exit(1)
+
+
+app = typer.Typer(
+    name="tinygpt",
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    context_settings=CONTEXT,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tinygpt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train a byte-level GPT from scratch, and look at every part of it.
+
+    \b
+    Start here:
+      tinygpt train                                train on Shakespeare
+      tinygpt sample runs/small-shakespeare-1      let it write
+      tinygpt doctor                               what this machine can run
+    """
+
+
+app.command(epilog=train.EXAMPLES)(train.train)
+
+
+def main() -> None:
+    app()

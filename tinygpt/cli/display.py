@@ -1,0 +1,176 @@
+"""What `train` shows while it runs: a live panel, plain lines, JSON lines, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from tinygpt.cli.charts import loss_chart
+from tinygpt.core.progress import LossHistory
+from tinygpt.plots import Smoother
+
+SMOOTHING_STEPS = 10
+SECONDS_BETWEEN_LINES = 10.0
+CHART_ROWS = 7
+SAMPLE_LINES = 4
+WIDEST = 100  # columns; a curve wider than that tells no more
+STOPPING = "finishing this step, then saving; Ctrl-C again quits at once"
+TRAIN_STYLE, VAL_STYLE = "cyan", "yellow"
+
+
+class Display:
+    """Follows a run's events. This one shows nothing, and the others start from it."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.step = 0
+        self.smoother = Smoother(SMOOTHING_STEPS)
+        self.smooth: float | None = None
+        self.lr = 0.0
+        self.tokens_per_s = 0.0
+        self.eta_s = 0.0
+        self.val: float | None = None
+        self.best: float | None = None
+        self.stopping = False
+
+    def begin(self, steps: int, past: list[dict[str, Any]]) -> None:
+        """Show a run of so many steps; `past` holds the events of what a resumed run did before."""
+        self.steps = steps
+        for event in past:
+            self.follow(event)
+
+    def event(self, event: dict[str, Any]) -> None:
+        self.follow(event)
+
+    def stop_soon(self) -> None:
+        """Called by a signal handler: it may not print, for it may have interrupted a print."""
+        self.stopping = True
+
+    def end(self) -> None:
+        """Leave the terminal as it should stay."""
+
+    def follow(self, event: dict[str, Any]) -> None:
+        if event["event"] == "step":
+            self.smooth = self.smoother.add(event["loss"])
+            self.step, self.lr = event["step"], event["lr"]
+            self.tokens_per_s, self.eta_s = event["tokens_per_s"], event["eta_s"]
+        elif event["event"] == "eval":
+            self.val = event["val_loss"]
+            self.best = self.val if self.best is None else min(self.best, event["val_loss"])
+
+
+class JsonLines(Display):
+    def event(self, event: dict[str, Any]) -> None:
+        sys.stdout.write(json.dumps(event) + "\n")
+        sys.stdout.flush()
+
+
+class PlainLines(Display):
+    """A line now and then: for files and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self.console = console
+        self.next_line = 0.0
+
+    def event(self, event: dict[str, Any]) -> None:
+        self.follow(event)
+        due = event["event"] == "step" and (time.monotonic() >= self.next_line or event["step"] == self.steps)
+        if due or event["event"] == "eval":
+            self.next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+            self.console.print(self.line(event), highlight=False, soft_wrap=True)
+
+    def stop_soon(self) -> None:
+        os.write(2, STOPPING.encode() + b"\n")
+
+    def line(self, event: dict[str, Any]) -> str:
+        if event["event"] == "eval":
+            return f"step {event['step']:>6,}  val  {event['val_loss']:.4f}{'  best so far' if event['best'] else ''}"
+        return (
+            f"step {event['step']:>6,}  loss {self.smooth:.4f}  {rate(self.tokens_per_s)}  {duration(self.eta_s)} to go"
+        )
+
+
+class LivePanel(Display):
+    """Bar, numbers, curve and newest sample, redrawn in place by a thread of its own."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        super().__init__()
+        self.console = console
+        self.title = title
+        self.losses = LossHistory()
+        self.vals: list[tuple[int, float]] = []
+        self.sample = ""
+        self.live = Live(console=console, get_renderable=self.render, refresh_per_second=4, redirect_stderr=False)
+
+    def begin(self, steps: int, past: list[dict[str, Any]]) -> None:
+        super().begin(steps, past)
+        self.live.start()
+
+    def follow(self, event: dict[str, Any]) -> None:
+        super().follow(event)
+        if event["event"] == "step" and self.smooth is not None:
+            self.losses.add(event["step"], self.smooth)
+        elif event["event"] == "eval":
+            self.vals = [*self.vals, (event["step"], event["val_loss"])]
+        elif event["event"] == "sample":
+            self.sample = event["text"]
+
+    def end(self) -> None:
+        self.sample = ""  # the summary shows it
+        self.live.stop()
+
+    def render(self) -> Group:
+        width = min(self.console.width, WIDEST)
+        rows: list[Text] = [Text(), self.bar(width), self.numbers()]
+        if len(self.losses.points) > 1:
+            rows.append(Text())
+            rows += loss_chart(list(self.losses.points), self.vals, width - 2, CHART_ROWS, TRAIN_STYLE, VAL_STYLE)
+        if self.sample:
+            lines = [line for line in self.sample.splitlines() if line.strip()][:SAMPLE_LINES]
+            rows.append(Text())
+            rows += [Text(printable(line)[: width - 4], style="dim italic") for line in lines]
+        if self.stopping:
+            rows.append(Text(STOPPING, style="bold yellow"))
+        return Group(*[Text.assemble("  ", row) for row in rows])
+
+    def bar(self, width: int) -> Text:
+        share = self.step / self.steps if self.steps else 0.0
+        counts = f" {self.step:,}/{self.steps:,}  {share:4.0%}  {duration(self.eta_s)} to go"
+        room = max(10, width - len(self.title) - len(counts) - 6)
+        done = round(share * room)
+        return Text.assemble(
+            (self.title, "bold"), "  ", ("━" * done, TRAIN_STYLE), ("─" * (room - done), "dim"), counts
+        )
+
+    def numbers(self) -> Text:
+        parts = [("loss ", "dim"), (f"{self.smooth:.3f}" if self.smooth is not None else "–", f"bold {TRAIN_STYLE}")]
+        if self.val is not None:
+            parts += [("   val ", "dim"), (f"{self.val:.3f}", f"bold {VAL_STYLE}"), (f" best {self.best:.3f}", "dim")]
+        parts += [("   lr ", "dim"), (f"{self.lr:.2g}", ""), ("   ", ""), (rate(self.tokens_per_s), "")]
+        return Text.assemble(*parts)
+
+
+def printable(text: str) -> str:
+    """Without the control characters that a young model writes and a terminal would obey."""
+    return "".join(char if char.isprintable() or char == "\n" else "·" for char in text)
+
+
+def rate(tokens_per_s: float) -> str:
+    for scale, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if tokens_per_s >= scale:
+            return f"{tokens_per_s / scale:.3g}{unit} tokens/s"
+    return f"{tokens_per_s:.0f} tokens/s"
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

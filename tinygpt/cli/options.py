@@ -1,0 +1,121 @@
+"""Options that several commands share. Their defaults and helps are core's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tinygpt.core.config import DEFAULT_PRESET, Field, Settings, preset_names
+from tinygpt.engines.select import ENGINE_NAMES, EngineChoice
+
+# tinygpt.data.DEFAULT_CORPUS, spelled out because importing that package takes a while (a test compares them).
+DEFAULT_CORPUS = "shakespeare"
+
+
+def field_of(section: type[Settings], name: str) -> Field:
+    return next(field for field in section.FIELDS if field.name == name)
+
+
+def setting(section: type[Settings], name: str, *flags: str, of_preset: bool = False) -> Any:
+    """The option for one of core's settings. Not given is None: then the file, the preset or core decides."""
+    field = field_of(section, name)
+    choices = f": {' or '.join(field.choices)}" if field.choices else ""
+    default = "the preset's" if of_preset else shown(field.default)
+    flag = flags or (f"--{name.replace('_', '-')}",)
+    return option(*flag, help=f"{field.help}{choices}", default=default, panel=panel(section))
+
+
+def option(*flags: str, help: str, panel: str, default: str = "", **more: Any) -> Any:
+    """An option whose default is stated in words: to typer it is None, which means `not given`."""
+    if default:
+        help += f" [dim]\\[default: {default}][/dim]"
+    return typer.Option(*flags, help=help, show_default=False, rich_help_panel=panel, **more)
+
+
+def panel(section: type[Settings]) -> str:
+    return {"model": "Model", "train": "Training", "sample": "Sampling", "lora": "Adapters"}[section.SECTION]
+
+
+def shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def complete_preset(incomplete: str) -> list[str]:
+    return [name for name in preset_names() if name.startswith(incomplete)]
+
+
+def complete_corpus(incomplete: str) -> list[str]:
+    from tinygpt.data import list_corpora
+
+    return [info.name for info in list_corpora() if info.name.startswith(incomplete)]
+
+
+def complete_engine(incomplete: str) -> list[str]:
+    return [name for name in ENGINE_NAMES if name.startswith(incomplete)]
+
+
+MACHINE, TEXT, OUTPUT = "Machine", "Text", "Output"
+CHOICE = EngineChoice()
+
+Preset = Annotated[
+    str | None,
+    option(
+        "--preset",
+        help=f"model and run of this size: {', '.join(preset_names())}",
+        default=DEFAULT_PRESET,
+        panel="Model",
+        autocompletion=complete_preset,
+    ),
+]
+Data = Annotated[
+    str | None,
+    option(
+        "--data",
+        help="corpus by name (see `tinygpt data list`), or hf:owner/name",
+        default=DEFAULT_CORPUS,
+        panel=TEXT,
+        autocompletion=complete_corpus,
+    ),
+]
+TextFile = Annotated[Path | None, option("--file", help="your own text: a file or a folder", panel=TEXT)]
+Budget = Annotated[int | None, option("--budget", help="bytes to fetch of a Hugging Face dataset", panel=TEXT)]
+EngineName = Annotated[
+    str | None,
+    option(
+        "--engine",
+        help=f"what computes: {', '.join(ENGINE_NAMES)}",
+        default=CHOICE.name,
+        panel=MACHINE,
+        autocompletion=complete_engine,
+    ),
+]
+Device = Annotated[str | None, option("--device", help="auto, cpu, cuda or mps", default=CHOICE.device, panel=MACHINE)]
+Precision = Annotated[
+    str | None,
+    option("--precision", help="auto, float32, tf32 or bf16", default=CHOICE.precision, panel=MACHINE),
+]
+Compile = Annotated[
+    bool | None,
+    option("--compile/--no-compile", help="compile the step before the first", default="no", panel=MACHINE),
+]
+Threads = Annotated[int | None, option("--threads", help="CPU threads; 0: all", default="0", panel=MACHINE)]
+Json = Annotated[bool, option("--json", help="JSON for machines on stdout, and nothing else", panel=OUTPUT)]
+
+
+def engine_changes(
+    name: str | None,
+    device: str | None,
+    precision: str | None = None,
+    compile: bool | None = None,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """What the machine flags say, by EngineChoice's field."""
+    stated = {"name": name, "device": device, "precision": precision, "compile": compile, "threads": threads}
+    return given(stated)
+
+
+def given(values: dict[str, Any]) -> dict[str, Any]:
+    """Without those that were not stated."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,56 @@
+"""Where words go: people read stdout, unless `--json` has it; warnings and errors go to stderr."""
+
+from __future__ import annotations
+
+import os
+
+from rich.console import Console
+from rich.text import Text
+
+from tinygpt.cli.display import Display, JsonLines, LivePanel, PlainLines
+
+
+def process_rank() -> int:
+    """Which of torchrun's processes this is: only number 0 shows and writes anything."""
+    return int(os.environ.get("RANK", "0"))
+
+
+class Output:
+    def __init__(self, json: bool = False, quiet: bool = False) -> None:
+        self.json = json
+        self.main = process_rank() == 0
+        self.console = Console(highlight=False, quiet=json or quiet or not self.main)
+        self.stderr = Console(stderr=True, highlight=False, quiet=not self.main)
+
+    def say(self, text: str | Text = "") -> None:
+        """A line for people, never wrapped: it may hold a path to copy."""
+        self.console.print(text, soft_wrap=True, markup=False)
+
+    def facts(self, rows: list[tuple[str, str]]) -> None:
+        """Names beside values."""
+        width = max(len(name) for name, _ in rows) + 2
+        for name, value in rows:
+            self.say(Text.assemble((name.ljust(width), "dim"), value))
+
+    def warn(self, text: str) -> None:
+        self.stderr.print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
+
+    def hint(self, text: str) -> None:
+        """What to do next; it must reach a person even when stdout belongs to a machine."""
+        (self.stderr if self.console.quiet else self.console).print(text, soft_wrap=True, markup=False)
+
+    def display(self, title: str) -> Display:
+        if self.json and self.main:
+            return JsonLines()
+        if self.console.quiet:
+            return Display()
+        return LivePanel(self.console, title) if self.console.is_terminal else PlainLines(self.console)
+
+
+def size_of(count: float) -> str:
+    """Bytes in words."""
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:,.0f} bytes" if unit == "bytes" else f"{count:.3g} {unit}"
+        count /= 1000
+    raise AssertionError("unreachable")

@@ -1,0 +1,107 @@
+"""What `train` says before the first step and after the last one."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import TYPE_CHECKING
+
+from tinygpt.cli.display import Display, duration, printable
+from tinygpt.cli.output import Output
+from tinygpt.cli.settings import TrainSettings
+from tinygpt.core.config import corpus_advice
+from tinygpt.core.parameters import parameter_count
+from tinygpt.core.progress import Progress
+from tinygpt.runs import RunFolder
+
+if TYPE_CHECKING:
+    from tinygpt.data import Corpus
+    from tinygpt.engines.base import Engine
+
+
+class RunReport:
+    def __init__(
+        self, output: Output, settings: TrainSettings, engine: Engine, corpus: Corpus, folder: RunFolder | None
+    ) -> None:
+        self.output = output
+        self.settings = settings
+        self.engine = engine
+        self.corpus = corpus
+        self.folder = folder
+        self.where = shlex.quote(str(folder.path)) if folder is not None else ""
+        self.started = time.monotonic()
+
+    def before(self, progress: Progress, display: Display) -> None:
+        """Model, machine, text, amount of work, and what does not fit."""
+        run, model, train = self.settings.run, self.settings.run.model, self.settings.run.train
+        count = parameter_count(model)
+        train_bytes, val_bytes = (len(part) for part in self.corpus.split(train.val_fraction))
+        windows = train.batch * train.grad_accum * self.engine.replicas
+        tokens = train.steps * windows * model.ctx
+        shape = f"{model.layers} layers, d_model {model.d_model}, {model.heads} heads, ctx {model.ctx}"
+        split = f"{train_bytes:,} train, {val_bytes:,} validation"
+        amount = f"{tokens:,} tokens, {tokens / train_bytes:.2f} epochs"
+        facts = [
+            ("model", f"{self.settings.preset}: {shape}; {count:,} parameters"),
+            ("engine", self.engine.describe()),
+            ("corpus", f"{self.corpus.name}: {len(self.corpus.text):,} bytes; {split}"),
+            ("run", f"{train.steps:,} steps of {windows} × {model.ctx} bytes: {amount}"),
+        ]
+        if progress.step:
+            facts.append(("resumed", f"from step {progress.step:,}"))
+        self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])
+        for sentence in corpus_advice(run, train_bytes, val_bytes, count, self.engine.replicas):
+            self.output.warn(sentence)
+        if self.output.json and self.output.main:
+            display.event(
+                {
+                    "event": "start",
+                    "run": str(self.folder.path) if self.folder is not None else None,
+                    "step": progress.step,
+                    "config": run.as_dict(),
+                    "parameters": count,
+                    "engine": self.engine.name,
+                    "device": self.engine.describe(),
+                    "data": {"name": self.corpus.name, "bytes": len(self.corpus.text), "sha256": self.corpus.sha256},
+                }
+            )
+
+    def ended(self, reason: str, progress: Progress, train_loss: float | None, display: Display) -> None:
+        """The last of the JSON lines, whatever the reason."""
+        if self.output.json and self.output.main:
+            display.event(
+                {
+                    "event": "end",
+                    "reason": reason,
+                    "step": progress.step,
+                    "train_loss": train_loss,
+                    "best_val": progress.best_val,
+                    "best_step": progress.best_step,
+                    "run": str(self.folder.path) if self.folder is not None else None,
+                }
+            )
+
+    def after(self, reason: str, progress: Progress, train_loss: float | None) -> None:
+        steps = self.settings.run.train.steps
+        took = duration(time.monotonic() - self.started)
+        self.output.say()
+        if reason == "stopped":
+            self.output.hint(f"Stopped after step {progress.step:,} of {steps:,}; everything is saved.")
+            self.output.hint(f"Go on with: tinygpt train --resume {self.where}")
+            return
+        if reason == "early-stop":
+            evals = progress.evals_since_best
+            self.output.say(f"Stopped early at step {progress.step:,}: {evals} validations without a new best.")
+        else:
+            self.output.say(f"Finished {progress.step:,} steps in {took}.")
+        facts = []
+        if train_loss is not None:
+            facts.append(("train loss", f"{train_loss:.4f} (mean of the last 20 steps)"))
+        if progress.best_val is not None:
+            facts.append(("best val", f"{progress.best_val:.4f} at step {progress.best_step:,}"))
+        self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])
+        if progress.sample:
+            self.output.say()
+            self.output.say(printable(self.settings.prompt + progress.sample).strip("\n"))
+        self.output.say()
+        self.output.say(f"Sample from it: tinygpt sample {self.where} --prompt 'To be, '")

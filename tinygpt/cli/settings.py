@@ -1,0 +1,175 @@
+"""All that `tinygpt train` can be told, as one value: read from TOML, changed by flags, written to config.toml.
+
+Later ones win: core's defaults, the preset, the TOML file, `--preset` given beside a file, the other flags.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tinygpt.core.config import (
+    DEFAULT_PRESET,
+    PRESETS,
+    Field,
+    ModelConfig,
+    RunConfig,
+    SampleConfig,
+    Settings,
+    TrainConfig,
+    preset,
+)
+from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.engines.select import EngineChoice
+
+SECTIONS: dict[str, type[Settings]] = {"model": ModelConfig, "train": TrainConfig, "sample": SampleConfig}
+
+
+class DataChoice(NamedTuple):
+    """Which text: a corpus by name or a path; with a hash, it must be that very text."""
+
+    name: str = ""
+    file: str = ""
+    budget: int = 0  # bytes to fetch of a Hugging Face dataset; 0: the default
+    sha256: str = ""
+
+    def describe(self) -> str:
+        return self.file or self.name or "the default corpus"
+
+    def title(self) -> str:
+        return Path(self.file).name or self.name
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    preset: str
+    run: RunConfig
+    sample: SampleConfig = field(default_factory=SampleConfig)
+    prompt: str = "\n"  # what the samples on the way go on from
+    data: DataChoice = field(default_factory=DataChoice)
+    engine: EngineChoice = field(default_factory=EngineChoice)
+
+    @classmethod
+    def of_preset(cls, name: str) -> TrainSettings:
+        return cls(preset=name, run=preset(name))
+
+    def with_preset(self, name: str) -> TrainSettings:
+        """The named preset's six numbers in place of those here; all else stays."""
+        preset(name)
+        row = next(row for row in PRESETS if row.name == name)
+        numbers = {key: value for key, value in row._asdict().items() if key != "name"}
+        return replace(self, preset=name, run=self.run.replace(**numbers))
+
+    def with_values(self, section: str, values: dict[str, Any]) -> TrainSettings:
+        if section == "sample":
+            return replace(self, sample=self.sample.replace(**values))
+        model = self.run.model.replace(**values) if section == "model" else self.run.model
+        train = self.run.train.replace(**values) if section == "train" else self.run.train
+        return replace(self, run=RunConfig(model, train))
+
+    def as_toml(self) -> str:
+        import tomli_w
+
+        return tomli_w.dumps(
+            {
+                "preset": self.preset,
+                "model": self.run.model.as_dict(),
+                "train": self.run.train.as_dict(),
+                "data": {key: value for key, value in self.data._asdict().items() if value},
+                "sample": {**self.sample.as_dict(), "prompt": self.prompt},
+                "engine": self.engine._asdict(),
+            }
+        )
+
+
+def read_settings(path: Path) -> TrainSettings:
+    """The settings that a TOML file states, on top of its preset; a fault names the file."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise TinyGPTError(f"cannot read {path}: {fault.strerror or fault}") from fault
+    except UnicodeDecodeError as fault:
+        raise TinyGPTError(f"{path} is not UTF-8 text") from fault
+    except tomllib.TOMLDecodeError as fault:
+        raise TinyGPTError(f"{path} is not valid TOML: {fault}") from fault
+    try:
+        return settings_of(tables)
+    except TinyGPTError as fault:
+        raise TinyGPTError(f"{path}: {fault}") from fault
+
+
+def settings_of(tables: dict[str, Any]) -> TrainSettings:
+    known = ["preset", *SECTIONS, "data", "engine"]
+    for name in tables:
+        if name not in known:
+            raise TinyGPTError(f"there is no section '{name}'; did you mean '{nearest(name, known)}'?")
+    preset_name = typed("preset", tables.get("preset", DEFAULT_PRESET), str)
+    settings = TrainSettings.of_preset(preset_name)
+    sample = dict(table(tables, "sample"))
+    settings = replace(settings, prompt=typed("sample.prompt", sample.pop("prompt", settings.prompt), str))
+    settings = settings.with_values("sample", sample)
+    for section in ("model", "train"):
+        settings = settings.with_values(section, table(tables, section))
+    data = DataChoice(**typed_table("data", table(tables, "data"), DataChoice))
+    if data.name and data.file:
+        raise TinyGPTError("data has both a name and a file; keep one of them")
+    engine = EngineChoice(**typed_table("engine", table(tables, "engine"), EngineChoice))
+    return replace(settings, data=data, engine=engine)
+
+
+def table(tables: dict[str, Any], section: str) -> dict[str, Any]:
+    return dict(typed(section, tables.get(section, {}), dict))
+
+
+def typed_table(section: str, values: dict[str, Any], shape: type[NamedTuple]) -> dict[str, Any]:
+    """`values`, each known to be of the type that the tuple's default has."""
+    defaults: dict[str, Any] = shape._field_defaults
+    for name, value in values.items():
+        if name not in defaults:
+            raise TinyGPTError(
+                f"there is no {section} setting '{name}'; did you mean '{nearest(name, list(defaults))}'?"
+            )
+        typed(f"{section}.{name}", value, type(defaults[name]))
+    return values
+
+
+def typed(where: str, value: Any, kind: type) -> Any:
+    names = {str: "text", int: "a whole number", bool: "true or false", dict: "a section"}
+    if type(value) is not kind:  # a bool is an int to isinstance
+        raise TinyGPTError(f"{where} must be {names[kind]}, not {value!r}")
+    return value
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, dict[str, Any]]:
+    """`--set name=value` of any section; a name that two sections have means the one of train."""
+    result: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise TinyGPTError(f"--set takes name=value, not '{assignment}'")
+        section, setting = find_setting(name.strip())
+        result[section][setting.name] = parse_value(setting, value.strip())
+    return result
+
+
+def find_setting(name: str) -> tuple[str, Field]:
+    known: dict[str, tuple[str, Field]] = {}
+    for section in ("train", "model", "sample"):
+        for setting in SECTIONS[section].FIELDS:
+            known[f"{section}.{setting.name}"] = (section, setting)
+            known.setdefault(setting.name, (section, setting))
+    if name not in known:
+        raise TinyGPTError(f"there is no setting '{name}'; did you mean '{nearest(name, list(known))}'?")
+    return known[name]
+
+
+def parse_value(setting: Field, value: str) -> Any:
+    if setting.kind == "text":
+        return value
+    try:
+        return int(value) if setting.kind == "int" else float(value)
+    except ValueError:
+        kind = "a whole number" if setting.kind == "int" else "a number"
+        raise TinyGPTError(f"{setting.name} must be {kind}, not '{value}'") from None

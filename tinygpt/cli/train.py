@@ -1,0 +1,119 @@
+"""`tinygpt train`: flags to settings, for a new run or a resumed one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from tinygpt.cli import options
+from tinygpt.cli.corpora import choose_data
+from tinygpt.cli.options import engine_changes, given, option, setting
+from tinygpt.cli.output import Output
+from tinygpt.cli.settings import TrainSettings, parse_assignments, read_settings
+from tinygpt.core.config import DEFAULT_PRESET, ModelConfig, TrainConfig
+from tinygpt.core.errors import TinyGPTError
+
+EXAMPLES = """Examples:
+
+\b
+  tinygpt train                               small preset, Shakespeare
+  tinygpt train --preset tiny --steps 300     smaller and shorter
+  tinygpt train --file notes.txt --ctx 128    your own text
+  tinygpt train --resume runs/small-shakespeare-1 --steps 3000
+  tinygpt train --config my.toml --lr 1e-3 --set grad_clip=0.5
+"""
+
+
+def train(
+    preset: options.Preset = None,
+    data: options.Data = None,
+    file: options.TextFile = None,
+    budget: options.Budget = None,
+    config: Annotated[
+        Path | None, option("--config", help="settings from a TOML file; flags override them", panel="Run")
+    ] = None,
+    out: Annotated[
+        Path | None, option("--out", help="folder of the run", default="runs/PRESET-DATA-NUMBER", panel="Run")
+    ] = None,
+    resume: Annotated[Path | None, option("--resume", help="go on with the run in this folder", panel="Run")] = None,
+    layers: Annotated[int | None, setting(ModelConfig, "layers", of_preset=True)] = None,
+    d_model: Annotated[int | None, setting(ModelConfig, "d_model", of_preset=True)] = None,
+    heads: Annotated[int | None, setting(ModelConfig, "heads", of_preset=True)] = None,
+    ctx: Annotated[int | None, setting(ModelConfig, "ctx", of_preset=True)] = None,
+    steps: Annotated[int | None, setting(TrainConfig, "steps", of_preset=True)] = None,
+    batch: Annotated[int | None, setting(TrainConfig, "batch", of_preset=True)] = None,
+    lr: Annotated[float | None, setting(TrainConfig, "lr")] = None,
+    schedule: Annotated[str | None, setting(TrainConfig, "schedule")] = None,
+    warmup: Annotated[int | None, setting(TrainConfig, "warmup")] = None,
+    grad_accum: Annotated[int | None, setting(TrainConfig, "grad_accum")] = None,
+    eval_every: Annotated[int | None, setting(TrainConfig, "eval_every")] = None,
+    sample_every: Annotated[int | None, setting(TrainConfig, "sample_every")] = None,
+    checkpoint_every: Annotated[int | None, setting(TrainConfig, "checkpoint_every")] = None,
+    patience: Annotated[int | None, setting(TrainConfig, "patience")] = None,
+    seed: Annotated[int | None, setting(TrainConfig, "seed")] = None,
+    assignments: Annotated[
+        list[str] | None,
+        option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="any other setting, as in beta2=0.99 or sample.temperature=1; may be repeated",
+            panel="Training",
+        ),
+    ] = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    precision: options.Precision = None,
+    compile: options.Compile = None,
+    threads: options.Threads = None,
+    json: Annotated[
+        bool, option("--json", help="JSON lines of events on stdout, and nothing else", panel=options.OUTPUT)
+    ] = False,
+    quiet: Annotated[bool, option("--quiet", "-q", help="warnings and errors only", panel=options.OUTPUT)] = False,
+) -> None:
+    """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
+    from tinygpt.cli.resume import resumed_job
+    from tinygpt.cli.training import Job, execute
+
+    model_changes = given({"layers": layers, "d_model": d_model, "heads": heads, "ctx": ctx})
+    train_changes = given(
+        {
+            "steps": steps,
+            "batch": batch,
+            "lr": lr,
+            "schedule": schedule,
+            "warmup": warmup,
+            "grad_accum": grad_accum,
+            "eval_every": eval_every,
+            "sample_every": sample_every,
+            "checkpoint_every": checkpoint_every,
+            "patience": patience,
+            "seed": seed,
+        }
+    )
+    changes = {"model": model_changes, "train": train_changes, "sample": {}}
+    for section, values in parse_assignments(assignments or []).items():
+        changes[section].update(values)
+    machine = engine_changes(engine, device, precision, compile, threads)
+    output = Output(json=json, quiet=quiet)
+    if resume is not None:
+        for flag, value in (("--preset", preset), ("--config", config), ("--out", out)):
+            if value is not None:
+                raise TinyGPTError(f"{flag} does not go with --resume: the run has its settings already")
+        job = resumed_job(resume, changes, output)
+        before = job.settings.data  # the text may have moved, but must be the same
+        chosen = choose_data(before, data, file, budget)._replace(sha256=before.sha256)
+    else:
+        job = Job(new_settings(config, preset, changes), out=out)
+        chosen = choose_data(job.settings.data, data, file, budget)
+    settings = replace(job.settings, data=chosen, engine=job.settings.engine._replace(**machine))
+    execute(replace(job, settings=settings), output)
+
+
+def new_settings(config: Path | None, preset: str | None, changes: dict[str, dict[str, Any]]) -> TrainSettings:
+    settings = read_settings(config) if config is not None else TrainSettings.of_preset(preset or DEFAULT_PRESET)
+    if preset is not None:
+        settings = settings.with_preset(preset)
+    for section, values in changes.items():
+        settings = settings.with_values(section, values)
+    return settings

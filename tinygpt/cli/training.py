@@ -1,0 +1,164 @@
+"""From settings to a trained model in a run folder: what `train` does once its flags are understood."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tinygpt.cli.corpora import open_corpus, pinned
+from tinygpt.cli.display import Display
+from tinygpt.cli.interrupts import INTERRUPTED, StopRequest, stop_signals
+from tinygpt.cli.output import Output
+from tinygpt.cli.reports import RunReport
+from tinygpt.cli.settings import TrainSettings
+from tinygpt.core.config import check_corpus
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.progress import Progress
+from tinygpt.core.trainer import Diverged, Host, Trainer, run_now
+from tinygpt.engines.select import make_engine
+from tinygpt.runs import RunFolder, create_numbered
+
+if TYPE_CHECKING:
+    from tinygpt.data import Corpus
+    from tinygpt.engines.base import Engine, State
+    from tinygpt.formats import Checkpoint
+
+FINAL_STEPS = 20  # the final train loss is the mean of so many
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to do: a new one in `out` (None: a numbered folder), or the one in `folder` from its `resumed` state."""
+
+    settings: TrainSettings
+    out: Path | None = None
+    folder: RunFolder | None = None
+    resumed: Checkpoint | None = None
+
+
+class RunHost(Host):
+    """Takes the loop's events and checkpoints to the folder and the screen. Without a folder, only to the screen."""
+
+    def __init__(self, folder: RunFolder | None, display: Display, stop: StopRequest, settings: TrainSettings) -> None:
+        self.folder = folder
+        self.display = display
+        self.stop = stop
+        self.settings = settings
+        self.last_losses: deque[float] = deque(maxlen=FINAL_STEPS)
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def emit(self, event: dict[str, Any]) -> None:
+        if event["event"] == "step":
+            self.last_losses.append(event["loss"])
+        if self.folder is not None:
+            self.folder.record(event)
+        self.display.event(event)
+
+    def should_stop(self) -> bool:
+        return self.stop.wanted
+
+    async def save(self, kind: str, state: State, progress: Progress) -> None:
+        from tinygpt.formats import Checkpoint
+
+        if self.folder is None:
+            return
+        checkpoint = Checkpoint(
+            self.settings.run,
+            state,
+            progress,
+            backend=self.settings.engine.name,
+            data={key: value for key, value in self.settings.data._asdict().items() if key != "file" and value},
+            saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        self.folder.save(kind, checkpoint)
+
+    def train_loss(self) -> float | None:
+        return sum(self.last_losses) / len(self.last_losses) if self.last_losses else None
+
+
+def execute(job: Job, output: Output) -> None:
+    """Train to the end, or to Ctrl-C. Whatever happens, the folder is left whole."""
+    corpus = open_corpus(job.settings.data, output.console)
+    run = job.settings.run
+    train_text, val_text = corpus.split(run.train.val_fraction)
+    check_corpus(run, len(train_text))
+    engine = make_engine(run, job.settings.engine)
+    run_now(engine.load_corpus(train_text, val_text))
+    settings = replace(
+        job.settings,
+        data=pinned(job.settings.data, corpus),
+        engine=job.settings.engine._replace(name=engine.name),
+    )
+    progress = Progress()
+    if job.resumed is not None:
+        run_now(engine.import_state(job.resumed.state))
+        progress = job.resumed.progress
+    folder = prepared_folder(job, settings, corpus, progress) if output.main else None
+    past = folder.read_metrics() if folder is not None else []
+    report = RunReport(output, settings, engine, corpus, folder)
+    display = output.display(settings.preset)
+    report.before(progress, display)
+
+    with stop_signals(display.stop_soon) as stop:
+        host = RunHost(folder, display, stop, settings)
+        host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
+        prompt = settings.prompt.encode()
+        trainer = Trainer(run, engine, host, len(train_text), len(val_text), progress, prompt, settings.sample)
+        display.begin(run.train.steps, past)
+        reason = "failed"
+        try:
+            reason = run_now(trainer.run())
+        except Diverged:
+            reason = "diverged"
+            raise
+        finally:
+            display.end()
+            close(folder, settings, engine, failed=reason in ("failed", "diverged"))
+            report.ended(reason, progress, host.train_loss(), display)
+    report.after(reason, progress, host.train_loss())
+    if reason == "stopped":
+        raise typer.Exit(INTERRUPTED)
+
+
+def prepared_folder(job: Job, settings: TrainSettings, corpus: Corpus, progress: Progress) -> RunFolder:
+    """A new folder, or that of the resumed run without what came behind its checkpoint; config.toml is written."""
+    folder = job.folder
+    if folder is not None:
+        folder.drop_after(progress.step)
+    elif job.out is not None:
+        folder = RunFolder.create(job.out)
+    else:
+        stem = Path(corpus.name).stem if settings.data.file else corpus.name.split("/")[-1]
+        folder = create_numbered(RUNS, f"{settings.preset}-{stem}")
+    folder.write_config(settings.as_toml())
+    return folder
+
+
+def close(folder: RunFolder | None, settings: TrainSettings, engine: Engine, failed: bool) -> None:
+    """Draw the curve and give everything back. A run that failed keeps its own error, whatever happens here."""
+    run_now(engine.close())
+    if folder is None:
+        return
+    folder.close()
+    with suppress(*((TinyGPTError,) if failed else ())):
+        draw(folder, settings)
+
+
+def draw(folder: RunFolder, settings: TrainSettings) -> None:
+    from tinygpt.plots import save_loss_plot
+
+    metrics = folder.read_metrics()
+    train = [(event["step"], event["loss"]) for event in metrics if event["event"] == "step"]
+    val = [(event["step"], event["val_loss"]) for event in metrics if event["event"] == "eval"]
+    title = f"{folder.path.resolve().name}: {settings.preset} on {settings.data.title()}"
+    save_loss_plot(folder.plot, title, train, val)

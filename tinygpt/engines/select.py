@@ -1,0 +1,70 @@
+"""Engines by name. An engine's module is imported only when it is asked for: PyTorch alone takes seconds."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, NamedTuple
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError, nearest
+
+if TYPE_CHECKING:
+    from tinygpt.engines.base import Engine
+
+
+class EngineChoice(NamedTuple):
+    """What to run on, as the user says it."""
+
+    name: str = "auto"
+    device: str = "auto"
+    precision: str = "auto"
+    compile: bool = False
+    threads: int = 0  # 0: as many as the machine has
+
+
+class EngineEntry(NamedTuple):
+    module: str
+    factory: str  # called with (config, device=, precision=, compile=, threads=)
+    requires: str  # the package without which it cannot run
+    install: str
+
+
+# Best first: `auto` takes the first that this machine has.
+ENGINES = {
+    "torch": EngineEntry("tinygpt.reference.engine", "TorchEngine", "torch", "pip install 'tinygpt[torch]'"),
+}
+ENGINE_NAMES = ("auto", *ENGINES)
+
+
+def available_engines() -> list[str]:
+    return [name for name, entry in ENGINES.items() if find_spec(entry.requires) is not None]
+
+
+def resolve_engine(name: str) -> str:
+    """The engine that a name stands for, known to be installed."""
+    if name not in ENGINE_NAMES:
+        raise TinyGPTError(f"there is no engine '{name}'; did you mean '{nearest(name, list(ENGINE_NAMES))}'?")
+    available = available_engines()
+    if name == "auto":
+        if not available:
+            raise TinyGPTError(f"no engine is installed; get one with: {next(iter(ENGINES.values())).install}")
+        return available[0]
+    if name not in available:
+        entry = ENGINES[name]
+        raise TinyGPTError(f"the {name} engine needs the package {entry.requires}; get it with: {entry.install}")
+    return name
+
+
+def make_engine(config: RunConfig, choice: EngineChoice | None = None) -> Engine:
+    choice = choice or EngineChoice()
+    entry = ENGINES[resolve_engine(choice.name)]
+    factory = getattr(import_module(entry.module), entry.factory)
+    engine: Engine = factory(
+        config,
+        device=choice.device,
+        precision=choice.precision,
+        compile=choice.compile,
+        threads=choice.threads or None,
+    )
+    return engine

@@ -1,0 +1,141 @@
+"""A training run on disk: a folder whose files stay readable whenever the process dies.
+
+config.toml            every setting, the corpus with its sha256, and the engine; `train --config` takes it
+metrics.jsonl          one JSON object a line: steps and validations
+samples.txt            what the model wrote on the way
+checkpoints/last.tinygpt, checkpoints/best.tinygpt
+loss.png               drawn when the run ends or is interrupted
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from tinygpt.core.errors import TinyGPTError
+
+if TYPE_CHECKING:
+    from tinygpt.formats import Checkpoint
+
+SAMPLE_HEADER = "──── step {step} ────"
+SAMPLE_STEP = re.compile(rb"^" + re.escape(SAMPLE_HEADER).replace(r"\{step\}", r"(\d+)").encode() + rb"$", re.MULTILINE)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A full disk or a forbidden folder becomes one sentence that names the file."""
+    try:
+        yield
+    except OSError as fault:
+        raise TinyGPTError(f"cannot write {path}: {fault.strerror or fault}") from fault
+
+
+class RunFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"
+        self.metrics = path / "metrics.jsonl"
+        self.samples = path / "samples.txt"
+        self.plot = path / "loss.png"
+        self._metrics_file: IO[bytes] | None = None
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """A new run. A folder that holds anything already is never written to."""
+        folder = cls(path)
+        if folder.config.exists():
+            raise TinyGPTError(
+                f"{path} holds a run already: go on with it by `tinygpt train --resume {path}`, "
+                f"or choose another folder with --out"
+            )
+        with writing(path):
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise TinyGPTError(f"{path} exists and is not an empty folder: choose another one with --out")
+            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        folder = cls(path)
+        if not folder.config.is_file():
+            raise TinyGPTError(f"{path} is no run folder: it has no config.toml")
+        return folder
+
+    def checkpoint(self, kind: str) -> Path:
+        """Where the "last" or the "best" checkpoint is kept."""
+        return self.path / "checkpoints" / f"{kind}.tinygpt"
+
+    def write_config(self, text: str) -> None:
+        partial = self.config.with_name(".config.toml.partial")
+        with writing(self.config):
+            partial.write_text(text, encoding="utf-8")
+            os.replace(partial, self.config)
+
+    def record(self, event: dict[str, Any]) -> None:
+        """Keep a training event: steps and validations as metrics, samples as text."""
+        if event["event"] in ("step", "eval"):
+            with writing(self.metrics):
+                if self._metrics_file is None:
+                    self._metrics_file = self.metrics.open("ab", buffering=0)
+                # One write a line: a reader, or a run that is killed, sees whole lines.
+                self._metrics_file.write(json.dumps(event).encode() + b"\n")
+        elif event["event"] == "sample":
+            with writing(self.samples), self.samples.open("a", encoding="utf-8") as file:
+                file.write(f"{SAMPLE_HEADER.format(step=event['step'])}\n{event['text']}\n\n")
+
+    def save(self, kind: str, checkpoint: Checkpoint) -> None:
+        """Replace a checkpoint; what it will be resumed with is on disk before it."""
+        from tinygpt.formats import save_tinygpt
+
+        with writing(self.metrics):
+            if self._metrics_file is not None:
+                os.fsync(self._metrics_file.fileno())
+        save_tinygpt(self.checkpoint(kind), checkpoint)
+
+    def close(self) -> None:
+        if self._metrics_file is not None:
+            self._metrics_file.close()
+            self._metrics_file = None
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """The events of metrics.jsonl. Lines that a killed process left unfinished are passed over."""
+        return [event for _, event in self._metric_lines()]
+
+    def drop_after(self, step: int) -> None:
+        """Forget the metrics and samples of steps behind `step`, which the resumed run does again."""
+        lines = [line for line, event in self._metric_lines() if event["step"] <= step]
+        with writing(self.metrics):
+            partial = self.metrics.with_name(".metrics.jsonl.partial")
+            partial.write_bytes(b"".join(lines))
+            os.replace(partial, self.metrics)
+        if self.samples.exists():
+            with writing(self.samples):
+                text = self.samples.read_bytes()
+                later = [match.start() for match in SAMPLE_STEP.finditer(text) if int(match[1]) > step]
+                if later:
+                    os.truncate(self.samples, later[0])
+
+    def _metric_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        if not self.metrics.exists():
+            return
+        for line in self.metrics.read_bytes().splitlines(keepends=True):
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if line.endswith(b"\n") and isinstance(event, dict) and isinstance(event.get("step"), int):
+                yield line, event
+
+
+def create_numbered(root: Path, stem: str) -> RunFolder:
+    """A new run in the first of root/stem-1, root/stem-2, ... that is free."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.") or "run"
+    number = 1
+    while (root / f"{stem}-{number}").exists():
+        number += 1
+    return RunFolder.create(root / f"{stem}-{number}")
