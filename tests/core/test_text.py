@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinygpt.core.text import Utf8Stream, decode
+from tinygpt.core.text import StreamDecoder, decode, encode
 
 
 @given(st.binary(max_size=64))
@@ -15,6 +15,12 @@ def test_the_edges_of_utf8_decode_as_in_cpython(data):
 
 
 def test_a_character_comes_whole_when_its_last_byte_does():
-    stream = Utf8Stream()
+    stream = StreamDecoder()
     assert [stream.push(byte) for byte in "é日🎉".encode()] == ["", "é", "", "", "日", "", "", "", "🎉"]
     assert stream.finish() == ""
+
+
+@given(st.text())
+def test_text_survives_its_bytes(text):
+    text = text.encode("utf-8", "replace").decode()
+    assert decode(encode(text)) == text

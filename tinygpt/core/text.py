@@ -1,9 +1,13 @@
-"""Bytes to text, piece by piece: a model may emit half a character, or none at all."""
+"""Text to tokens and back. A token is a byte of UTF-8, so any text encodes; not all that a model emits decodes."""
 
 REPLACEMENT = "\ufffd"
 
 
-class Utf8Stream:
+def encode(text: str) -> bytes:
+    return text.encode("utf-8")
+
+
+class StreamDecoder:
     """Decodes bytes as they come. What is not UTF-8 becomes U+FFFD, just as in CPython's "replace".
 
     (MicroPython has no error handlers, so the tab needs this spelled out.)
@@ -48,5 +52,5 @@ class Utf8Stream:
 
 
 def decode(data: bytes) -> str:
-    stream = Utf8Stream()
+    stream = StreamDecoder()
     return "".join([stream.push(byte) for byte in data]) + stream.finish()

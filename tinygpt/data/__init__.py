@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.text import StreamDecoder, decode, encode
 from tinygpt.data.cache import cache_dir
 from tinygpt.data.catalog import HUB_PREFIX, HUB_SYNTAX, catalog, parse_hub_name
 from tinygpt.data.corpus import Corpus
@@ -12,7 +13,6 @@ from tinygpt.data.datasets_server import Cancelled
 from tinygpt.data.hub import DEFAULT_BUDGET, Progress, load_rows
 from tinygpt.data.local import load_path
 from tinygpt.data.recipes import RECIPES, load_recipe
-from tinygpt.data.tokenizer import StreamDecoder, decode, encode
 
 __all__ = [
     "DEFAULT_BUDGET",
