@@ -50,11 +50,33 @@ SIGNATURES = {
 }
 KERNEL_NAMES = sorted(SIGNATURES)  # a kernel's number is its place in this list
 
+# The shapes that kernels give their tensors, axes by commas. (The vocabulary's size is no dim of the embeddings.)
+SHAPES = {
+    "embed": "tokens=N wpe=T,C x=N,C",
+    "embed_backward": "tokens=N dx=N,C dwpe=T,C",
+    "layernorm": "x=N,C gain=C bias=C y=N,C mean=N rstd=N",
+    "layernorm_backward": "dy=N,C x=N,C gain=C mean=N rstd=N dresidual=N,C dx=N,C dgain=C dbias=C",
+    "linear": "x=N,I weight=O,I bias=O residual=N,O y=N,O",
+    "linear_gelu": "x=N,I weight=O,I bias=O y=N,O slope=N,O",
+    "linear_backward_input": "dy=N,O weight=O,I slope=N,I dx=N,I",
+    "linear_backward_weight": "dy=N,O x=N,I dweight=O,I dbias=O",
+    "attention": "qkv=B*T,3*H*D y=B*T,H*D lse=B,H,T",
+    "attention_backward": "dy=B*T,H*D qkv=B*T,3*H*D y=B*T,H*D lse=B,H,T dqkv=B*T,3*H*D",
+    "cross_entropy": "logits=N,V targets=N losses=N dlogits=N,V",
+    "mean_loss": "losses=N loss=1",
+    "grad_norm": "grads=P norm=2",
+    "adamw": "grads=P norm=2 rates=3 weights=P m=P v=P",
+    "embed_one": "position=1 x=1,C",
+    "cache_fill": "qkv=T,3*C cache_k=T,C cache_v=T,C",
+    "attention_one": "qkv=1,3*H*D position=1 y=1,H*D cache_k=T,H*D cache_v=T,H*D",
+    "pick_row": "x=N,C position=1 y=1,C",
+}
+
 
 class Signature:
-    """A parsed line of SIGNATURES."""
+    """A parsed line of SIGNATURES, with its line of SHAPES."""
 
-    def __init__(self, line: str) -> None:
+    def __init__(self, line: str, shapes: str) -> None:
         parts = [part.split() for part in line.replace("->", "|").split("|")]
         parts = parts + [[]] * (4 - len(parts))
         self.optional = [word.rstrip("+").rstrip("?") for word in parts[0] + parts[1] if "?" in word]
@@ -63,9 +85,20 @@ class Signature:
         self.outputs = [word.rstrip("+").rstrip("?") for word in parts[1]]
         self.dims = parts[2]
         self.scalars = parts[3]
+        self.shapes: dict[str, list[str]] = {}
+        for rule in shapes.split():
+            name, axes = rule.split("=")
+            self.shapes[name] = axes.split(",")
 
 
-PARSED = {name: Signature(SIGNATURES[name]) for name in SIGNATURES}
+PARSED = {name: Signature(SIGNATURES[name], SHAPES[name]) for name in SIGNATURES}
+
+
+def elements(shape: tuple[int, ...]) -> int:
+    total = 1
+    for dim in shape:
+        total *= dim
+    return total
 
 
 def float_bits(value: float) -> int:
@@ -82,6 +115,7 @@ class Tensor:
 
     weight, grad, m, v: persistent, one entry a parameter;  input: the host writes it before a run;
     output: the host reads it after one;  cache: lives from run to run;  temp: lives within a run.
+    A view has no memory of its own: it lies `start` floats into the tensor `inside`.
     """
 
     def __init__(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> None:
@@ -89,9 +123,12 @@ class Tensor:
         self.shape = shape
         self.kind = kind
         self.dtype = dtype
-        self.size = 1
-        for dim in shape:
-            self.size *= dim
+        self.inside: Tensor | None = None
+        self.start = 0
+        self.size = elements(shape)
+
+    def root(self) -> "Tensor":
+        return self.inside or self
 
     def __repr__(self) -> str:
         return f"{self.name}[{','.join([str(dim) for dim in self.shape])}]"
@@ -108,6 +145,20 @@ class Op:
 
     def dim(self, name: str) -> int:
         return self.dims[PARSED[self.kernel].dims.index(name)]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape this call gives its tensor `name`."""
+        signature = PARSED[self.kernel]
+        if name not in signature.shapes:
+            tensor = self.tensor(name)
+            return tensor.shape if tensor is not None else ()
+        return tuple([self.axis(axis) for axis in signature.shapes[name]])
+
+    def axis(self, product: str) -> int:
+        total = 1
+        for factor in product.split("*"):
+            total *= self.dim(factor) if factor in PARSED[self.kernel].dims else int(factor)
+        return total
 
     def tensor(self, name: str) -> Tensor | None:
         signature = PARSED[self.kernel]

@@ -1,0 +1,55 @@
+"""Where the parameters lie in memory: matrices first, then vectors; q, k and v of a block side by side.
+
+So weight decay covers one stretch, AdamW runs over one flat vector, and the three projections are one matmul.
+A model file keeps the order of `core.parameters`; `moves` says how to go from one to the other.
+"""
+
+from collections import namedtuple
+
+from tinygpt.core.config import ModelConfig
+from tinygpt.core.parameters import parameters
+
+LINE = 16  # floats in a 64-byte line: every tensor starts on one
+
+# A tensor of the flat vector: `start` in floats.
+Place = namedtuple("Place", ("name", "shape", "start", "size"))
+# `size` floats at `offset` of the file's order lie at `start` of the flat vector.
+Move = namedtuple("Move", ("name", "offset", "start", "size"))
+
+
+def aligned(size: int) -> int:
+    return (size + LINE - 1) // LINE * LINE
+
+
+def merged_name(name: str) -> str:
+    """The tensor that holds a parameter: q, k and v share one."""
+    for projection in ("q_proj", "k_proj", "v_proj"):
+        name = name.replace("attn." + projection, "attn.qkv")
+    return name
+
+
+class Layout:
+    def __init__(self, model: ModelConfig) -> None:
+        self.places: list[Place] = []
+        self.moves: list[Move] = []
+        every = parameters(model)
+        self.size = 0
+        self.add([parameter for parameter in every if parameter.decay])
+        self.decayed = self.size  # what lies before is subject to weight decay
+        self.add([parameter for parameter in every if not parameter.decay])
+
+    def add(self, group: list) -> None:  # type: ignore[type-arg]
+        """Append the group's tensors; parameters that are merged stand next to each other in it once sorted."""
+        names: list[str] = []
+        for parameter in group:
+            if merged_name(parameter.name) not in names:
+                names.append(merged_name(parameter.name))
+        for name in names:
+            members = [parameter for parameter in group if merged_name(parameter.name) == name]
+            shape = tuple([members[0].shape[0] * len(members)] + list(members[0].shape[1:]))
+            start = self.size
+            for member in members:
+                self.moves.append(Move(member.name, member.offset, start, member.size))
+                start += member.size
+            self.places.append(Place(name, shape, self.size, start - self.size))
+            self.size = aligned(start)

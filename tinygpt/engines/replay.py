@@ -1,0 +1,146 @@
+"""What all engines that replay a program have in common: feeding inputs, reading outputs, moving state.
+
+A subclass says how its arena is made, how a tensor in it is seen as an array, and how a program is run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.lowering import Lowered
+from tinygpt.core.ops import Tensor
+from tinygpt.core.parameters import parameter_count
+from tinygpt.engines.base import Engine, State, StepMetrics
+from tinygpt.kernels.init import initial_weights
+
+Array = npt.NDArray[Any]
+
+
+class ReplayEngine(Engine):
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self.lowered = Lowered(config)
+        self.memory = self.lowered.memory
+        self.step = 0
+        self.metrics: list[StepMetrics] = []
+        self.train = self.val = np.zeros(0, dtype=np.uint8)
+        self.cached = 0  # rows of the KV cache that are filled
+
+    def run(self, mode: str) -> None:
+        """Replay the program of that mode to its end."""
+        raise NotImplementedError
+
+    def view(self, tensor: Tensor) -> Array:
+        """A persistent tensor's memory as a flat array that can be written to."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Called by a subclass once its arena is there: start values, cold moments."""
+        self.put(self.memory.weights, initial_weights(self.config.model, self.config.train.seed))
+
+    def put(self, flat: Tensor, values: npt.NDArray[np.float32]) -> None:
+        """Write a vector in the file's order to a flat tensor of the arena."""
+        there = self.view(flat)
+        for move in self.memory.layout.moves:
+            there[move.start : move.start + move.size] = values[move.offset : move.offset + move.size]
+
+    def take(self, flat: Tensor) -> Array:
+        """A copy of a flat tensor in the file's order."""
+        here = self.view(flat)
+        values = np.empty(parameter_count(self.config.model), dtype=here.dtype)
+        for move in self.memory.layout.moves:
+            values[move.offset : move.offset + move.size] = here[move.start : move.start + move.size]
+        return values
+
+    async def load_corpus(self, train: bytes, val: bytes) -> None:
+        self.train = np.frombuffer(train, dtype=np.uint8)
+        self.val = np.frombuffer(val, dtype=np.uint8)
+
+    def load_windows(self, corpus: npt.NDArray[np.uint8], offsets: list[int]) -> None:
+        """Write the windows at `offsets` (one batch) to the inputs."""
+        ctx = self.config.model.ctx
+        if not all(0 <= offset < len(corpus) - ctx for offset in offsets):
+            raise TinyGPTError(f"a window of {ctx + 1} bytes does not lie inside the corpus of {len(corpus)} bytes")
+        rows = np.asarray(offsets)[:, None] + np.arange(ctx + 1)[None, :]
+        windows = corpus[rows]
+        self.view(self.memory.tokens)[:] = windows[:, :-1].ravel()
+        self.view(self.memory.targets)[:] = windows[:, 1:].ravel()
+
+    def load_rates(self, step: int, lr: float) -> None:
+        """AdamW's factors of this step: see the signature of `adamw`."""
+        train = self.config.train
+        step_size = lr / (1.0 - train.beta1**step)
+        root_correction = 1.0 / (1.0 - train.beta2**step) ** 0.5
+        self.view(self.memory.rates)[:] = (step_size, root_correction, lr * train.weight_decay)
+
+    async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
+        batch, batches = self.config.train.batch, self.config.train.grad_accum
+        if len(offsets) != batch * batches:
+            raise TinyGPTError(f"a step takes {batch * batches} windows, not {len(offsets)}")
+        self.load_rates(step, lr)
+        for i in range(batches):
+            self.load_windows(self.train, offsets[i * batch : (i + 1) * batch])
+            if batches == 1:
+                self.run("train")
+            else:
+                self.run("accumulate" if i else "gradient")
+        if batches > 1:
+            self.run("update")
+        self.step = step
+        loss, norm = float(self.view(self.memory.loss)[0]), float(self.view(self.memory.norm)[0])
+        self.metrics.append(StepMetrics(step, loss, norm))
+
+    async def read_metrics(self) -> list[StepMetrics]:
+        ready, self.metrics = self.metrics, []
+        return ready
+
+    async def eval_loss(self, offsets: list[int]) -> float:
+        batch, ctx = self.config.train.batch, self.config.model.ctx
+        total = 0.0
+        for i in range(0, len(offsets), batch):
+            part = offsets[i : i + batch]
+            self.load_windows(self.val, part + [part[0]] * (batch - len(part)))
+            self.run("eval")
+            total += float(np.sum(self.view(self.memory.losses)[: len(part) * ctx], dtype=np.float64))
+        return total / (len(offsets) * ctx)
+
+    async def export_state(self) -> State:
+        w, m, v = (self.take(t).astype(np.float32) for t in (self.memory.weights, self.memory.m, self.memory.v))
+        return State(self.step, w, m, v)
+
+    async def import_state(self, state: State) -> None:
+        count = parameter_count(self.config.model)
+        if state.w.size != count:
+            raise TinyGPTError(f"the state has {state.w.size:,} parameters, but this model has {count:,}")
+        cold = np.zeros(count, dtype=np.float32)
+        self.put(self.memory.weights, state.w)
+        self.put(self.memory.m, cold if state.m is None else state.m)
+        self.put(self.memory.v, cold if state.v is None else state.v)
+        self.step = state.step
+
+    async def prefill(self, tokens: bytes) -> list[float]:
+        if not 1 <= len(tokens) <= self.config.model.ctx:
+            raise TinyGPTError(f"a prompt must have 1 to {self.config.model.ctx} bytes, not {len(tokens)}")
+        prompt = self.view(self.memory.prompt)
+        prompt[:] = 0
+        prompt[: len(tokens)] = np.frombuffer(tokens, dtype=np.uint8)
+        return self.next_logits("prefill", len(tokens))
+
+    async def decode(self, token: int) -> list[float]:
+        if not 0 <= token < 256:
+            raise TinyGPTError(f"a token must be a byte, 0 to 255, not {token}")
+        if self.cached >= self.config.model.ctx:
+            raise TinyGPTError(f"the context of {self.config.model.ctx} bytes is full; prefill again")
+        self.view(self.memory.prompt)[0] = token
+        return self.next_logits("decode", self.cached + 1)
+
+    def next_logits(self, mode: str, cached: int) -> list[float]:
+        self.view(self.memory.position)[0] = cached - 1
+        self.run(mode)
+        self.cached = cached
+        return [float(logit) for logit in self.view(self.memory.next_logits)]
