@@ -1,0 +1,110 @@
+"""Loading by what is there, converting by name, and inspecting."""
+
+import json
+
+import numpy as np
+import pytest
+from format_samples import MODEL, OriginalFile, assert_same, sample_checkpoint
+
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.parameters import parameter_count
+from tinygpt.formats import convert, inspect_model, load_model, read_header, save_huggingface, save_tinygpt
+
+
+def test_a_run_folder_gives_best_then_last(tmp_path):
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    with pytest.raises(TinyGPTError, match="no checkpoint yet"):
+        load_model(tmp_path)
+    best, last = sample_checkpoint(seed=1), sample_checkpoint(seed=2)
+    save_tinygpt(checkpoints / "last.tinygpt", last)
+    assert_same(last, load_model(tmp_path))
+    save_tinygpt(checkpoints / "best.tinygpt", best)
+    assert_same(best, load_model(tmp_path))
+    assert_same(last, load_model(tmp_path, which="last"))
+    (checkpoints / "last.tinygpt").unlink()
+    with pytest.raises(TinyGPTError, match=r"no checkpoints/last\.tinygpt"):
+        load_model(tmp_path, which="last")
+    with pytest.raises(TinyGPTError, match="which must be one of best, last"):
+        load_model(tmp_path, which="worst")
+
+
+def test_a_tinygpt_file_may_have_any_name(tmp_path):
+    save_tinygpt(tmp_path / "model.bin", sample_checkpoint())
+    assert_same(sample_checkpoint(), load_model(tmp_path / "model.bin"))
+
+
+def test_what_is_no_model(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "broken.tinygpt").write_text("hello")
+    (tmp_path / "broken.safetensors").write_text("hello")
+    for name, fault in (
+        ("none", "no such file"),
+        ("", "neither a run"),
+        ("notes.txt", "neither a .tinygpt nor a .safetensors"),
+        ("broken.tinygpt", "does not start with"),
+        ("broken.safetensors", "no sound safetensors"),
+    ):
+        with pytest.raises(TinyGPTError, match=fault):
+            load_model(tmp_path / name)
+
+
+def test_around_every_format_and_back(tmp_path):
+    save_tinygpt(tmp_path / "a.tinygpt", sample_checkpoint())
+    assert convert(tmp_path / "a.tinygpt", tmp_path / "b.safetensors") == "safetensors"
+    assert convert(tmp_path / "b.safetensors", tmp_path / "c", format="huggingface") == "huggingface"
+    assert convert(tmp_path / "c", tmp_path / "d.tinygpt") == "tinygpt"
+    assert_same(sample_checkpoint(), load_model(tmp_path / "d.tinygpt"), optimizer=False)
+
+
+def test_tinygpt_to_tinygpt_keeps_or_drops_the_optimizer(tmp_path):
+    original = OriginalFile()
+    (tmp_path / "old.tinygpt").write_bytes(original.v1())
+    convert(tmp_path / "old.tinygpt", tmp_path / "new.tinygpt")
+    original.assert_loaded(load_model(tmp_path / "new.tinygpt"))
+    convert(tmp_path / "new.tinygpt", tmp_path / "new.tinygpt", include_optimizer=False)
+    assert read_header(tmp_path / "new.tinygpt")["includesOptimizerState"] is False
+
+
+def test_a_target_that_tells_no_format(tmp_path):
+    save_tinygpt(tmp_path / "a.tinygpt", sample_checkpoint())
+    with pytest.raises(TinyGPTError, match="does not tell the format"):
+        convert(tmp_path / "a.tinygpt", tmp_path / "folder")
+    with pytest.raises(TinyGPTError, match="there is no format 'gguf'"):
+        convert(tmp_path / "a.tinygpt", tmp_path / "b", format="gguf")
+
+
+def test_inspect_a_tinygpt_file(tmp_path):
+    checkpoint = sample_checkpoint()
+    path = tmp_path / "a.tinygpt"
+    save_tinygpt(path, checkpoint)
+    facts = json.loads(json.dumps(inspect_model(path), allow_nan=False))
+    assert facts["format"] == "tinygpt" and facts["version"] == 2 and facts["layout"] == "out_in"
+    assert facts["file_bytes"] == path.stat().st_size
+    assert facts["has_optimizer"] is True and facts["sha256_ok"] is True
+    assert facts["config"] == checkpoint.config.as_dict()
+    assert facts["parameter_count"] == parameter_count(MODEL) == sum(np.prod(t["shape"]) for t in facts["tensors"])
+    assert facts["loss_history"][0] == [1, 5.5 - 1 / 13] and facts["sample"] == checkpoint.progress.sample
+    embedding = checkpoint.state.w[: 256 * 4].astype(np.float64)
+    tensor = facts["tensors"][0]
+    assert tensor["name"] == "token_embedding.weight" and tensor["shape"] == [256, 4]
+    assert tensor["mean"] == pytest.approx(embedding.mean()) and tensor["std"] == pytest.approx(embedding.std())
+    assert (tensor["min"], tensor["max"]) == (embedding.min(), embedding.max())
+
+
+def test_inspect_reports_damage(tmp_path):
+    path = tmp_path / "a.tinygpt"
+    save_tinygpt(path, sample_checkpoint(), include_optimizer=False)
+    path.write_bytes(path.read_bytes()[:-4] + np.float32(np.nan).tobytes())
+    facts = inspect_model(path)
+    assert facts["sha256_ok"] is False
+    assert [tensor["finite"] for tensor in facts["tensors"][-2:]] == [True, False]
+
+
+def test_inspect_the_others(tmp_path):
+    (tmp_path / "old.tinygpt").write_bytes(OriginalFile(optimizer=False).v1())
+    facts = inspect_model(tmp_path / "old.tinygpt")
+    assert (facts["version"], facts["layout"], facts["sha256_ok"], facts["has_optimizer"]) == (1, None, None, False)
+    save_huggingface(tmp_path / "hf", sample_checkpoint())
+    facts = inspect_model(tmp_path / "hf")
+    assert (facts["format"], facts["has_optimizer"], facts["step"]) == ("huggingface", False, 40)

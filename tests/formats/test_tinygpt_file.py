@@ -1,0 +1,190 @@
+"""The .tinygpt file: what is written is read back, byte for byte, and the original's files load right."""
+
+import hashlib
+import json
+import math
+import struct
+import tracemalloc
+
+import numpy as np
+import pytest
+from format_samples import MODEL, OriginalFile, assert_same, packed, sample_checkpoint
+
+from tinygpt.core.config import ModelConfig
+from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.core.progress import Progress
+from tinygpt.formats import Checkpoint, load_tinygpt, read_header, save_tinygpt
+
+
+def test_everything_round_trips(tmp_path):
+    checkpoint = sample_checkpoint()
+    save_tinygpt(tmp_path / "a.tinygpt", checkpoint)
+    assert_same(checkpoint, load_tinygpt(tmp_path / "a.tinygpt"))
+
+
+def test_weights_alone_round_trip(tmp_path):
+    full, bare = sample_checkpoint(), sample_checkpoint(optimizer=False)
+    save_tinygpt(tmp_path / "a.tinygpt", full, include_optimizer=False)
+    save_tinygpt(tmp_path / "b.tinygpt", bare)
+    assert (tmp_path / "a.tinygpt").read_bytes() == (tmp_path / "b.tinygpt").read_bytes()
+    assert_same(bare, load_tinygpt(tmp_path / "a.tinygpt"), optimizer=False)
+
+
+def test_same_checkpoint_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        save_tinygpt(tmp_path / name, sample_checkpoint())
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    save_tinygpt(tmp_path / "c", load_tinygpt(tmp_path / "a"))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "c").read_bytes()
+
+
+def test_bytes_are_as_documented(tmp_path):
+    checkpoint = sample_checkpoint()
+    save_tinygpt(tmp_path / "a.tinygpt", checkpoint)
+    raw = (tmp_path / "a.tinygpt").read_bytes()
+    magic, version, length = struct.unpack_from("<4sII", raw)
+    header, state = json.loads(raw[12 : 12 + length]), raw[12 + length :]
+    assert (magic, version) == (b"TGPT", 2)
+    assert header["sha256"] == hashlib.sha256(state).hexdigest()
+    assert header["stateByteLength"] == len(state)
+    assert (header["layout"], header["dtype"], header["includesOptimizerState"]) == ("out_in", "float32", True)
+    assert header["config"]["dModel"] == 4 and header["config"]["learningRate"] == 1.1e-3
+    assert header["config"]["maxSteps"] == 77 and header["config"]["backend"] == "native"
+    assert header["rng"] == {"generator": "philox4x32-10", "seed": 4294967295, "step": 40}
+    assert struct.unpack_from("<i", state) == (40,)
+    floats = np.frombuffer(state, "<f4", offset=4)
+    for row, entry in zip(parameters(MODEL), header["manifest"], strict=True):
+        assert (entry["name"], tuple(entry["shape"])) == (row.name, row.shape)
+        for index, vector in enumerate((checkpoint.state.w, checkpoint.state.m, checkpoint.state.v)):
+            start = entry["floatOffset"] + index * row.size
+            np.testing.assert_array_equal(floats[start : start + row.size], vector[row.offset : row.offset + row.size])
+    assert read_header(tmp_path / "a.tinygpt") == header
+
+
+@pytest.mark.parametrize("optimizer", [True, False])
+def test_original_files_load_untransposed(tmp_path, optimizer):
+    original = OriginalFile(optimizer)
+    for name, raw in (("v1", original.v1()), ("v2", original.v2())):
+        (tmp_path / name).write_bytes(raw)
+        checkpoint = load_tinygpt(tmp_path / name)
+        original.assert_loaded(checkpoint)
+        assert checkpoint.backend == "webgpu"
+        assert (checkpoint.config.train.batch, checkpoint.config.train.eval_every) == (8, 50)
+        assert checkpoint.config.train.beta2 == 0.95  # a key the original lacks takes its default
+
+
+def test_original_loaded_and_saved_as_ours_is_the_same_model(tmp_path):
+    original = OriginalFile()
+    (tmp_path / "theirs").write_bytes(original.v2())
+    save_tinygpt(tmp_path / "ours", load_tinygpt(tmp_path / "theirs"))
+    assert read_header(tmp_path / "ours")["layout"] == "out_in"
+    original.assert_loaded(load_tinygpt(tmp_path / "ours"))
+
+
+def test_layout_in_out_states_its_true_shapes(tmp_path):
+    original = OriginalFile()
+    manifest = [
+        {
+            **entry,
+            "shape": entry["shape"][::-1] if "_proj" in entry["name"] or "fc_" in entry["name"] else entry["shape"],
+        }
+        for entry in original.manifest
+    ]
+    (tmp_path / "a").write_bytes(original.v2(layout="in_out", manifest=manifest))
+    original.assert_loaded(load_tinygpt(tmp_path / "a"))
+
+
+def test_layout_out_in_is_not_transposed(tmp_path):
+    original = OriginalFile()
+    (tmp_path / "a").write_bytes(original.v2(layout="out_in"))
+    with pytest.raises(AssertionError):
+        original.assert_loaded(load_tinygpt(tmp_path / "a"))
+
+
+def test_offsets_may_count_weights_alone(tmp_path):
+    original = OriginalFile()
+    manifest = [{**entry, "floatOffset": entry["floatOffset"] // 3} for entry in original.manifest]
+    (tmp_path / "a").write_bytes(original.v2(manifest=manifest))
+    original.assert_loaded(load_tinygpt(tmp_path / "a"))
+
+
+def test_state_follows_the_manifest_order(tmp_path):
+    original = OriginalFile(optimizer=False)
+    sizes = [math.prod(entry["shape"]) * 4 for entry in original.manifest]
+    ends = np.cumsum(sizes) + 4
+    chunks = [original.state[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    manifest, offset = [], 0
+    for entry, chunk in zip(original.manifest[::-1], chunks[::-1], strict=True):
+        manifest.append({**entry, "floatOffset": offset})
+        offset += len(chunk) // 4
+    raw = packed(2, {**original.header(), "manifest": manifest}, original.state[:4] + b"".join(chunks[::-1]))
+    (tmp_path / "a").write_bytes(raw)
+    original.assert_loaded(load_tinygpt(tmp_path / "a"))
+
+
+@pytest.mark.parametrize(
+    ("history", "points"),
+    [
+        ([5.5, 4.0, 3.0], [(1, 5.5), (62, 4.0), (123, 3.0)]),
+        ([[1, 5.5], [9, 4]], [(1, 5.5), (9, 4.0)]),
+        ([{"step": 2, "loss": 5.5}, {"step": 7, "loss": 1, "val": 2}], [(2, 5.5), (7, 1.0)]),
+        ([], []),
+        (None, []),
+        ([2.5], [(1, 2.5)]),
+    ],
+)
+def test_loss_history_in_any_form(tmp_path, history, points):
+    (tmp_path / "a").write_bytes(OriginalFile().v2(lossHistory=history))
+    assert load_tinygpt(tmp_path / "a").progress.history.points == points
+
+
+def test_only_required_keys_are_required(tmp_path):
+    original = OriginalFile()
+    config = {key: original.config[key] for key in ("ctx", "layers", "heads", "dModel")} | {"colour": "red"}
+    header = {"config": config, "manifest": original.manifest, "unknown": [1]}
+    (tmp_path / "a").write_bytes(packed(2, header, original.state))
+    checkpoint = load_tinygpt(tmp_path / "a")
+    original.assert_loaded(checkpoint)
+    assert (checkpoint.backend, checkpoint.saved_at, checkpoint.data, checkpoint.lora) == ("", "", {}, None)
+
+
+def test_json_is_strict_where_losses_are_not_finite(tmp_path):
+    checkpoint = sample_checkpoint()
+    checkpoint.progress.loss = float("nan")
+    checkpoint.progress.best_val = float("inf")
+    checkpoint.progress.history.points = [(1, 5.5), (2, float("nan")), (3, np.float32(4.5))]
+    save_tinygpt(tmp_path / "a", checkpoint)
+    header = read_header(tmp_path / "a")
+    assert (header["finalLoss"], header["bestVal"]) == (None, None)
+    assert header["lossHistory"] == [[1, 5.5], [2, None], [3, 4.5]]
+    progress = load_tinygpt(tmp_path / "a").progress
+    assert progress.loss is None and math.isnan(progress.history.points[1][1])
+
+
+def test_sample_is_cut_to_320_characters(tmp_path):
+    checkpoint = sample_checkpoint()
+    checkpoint.progress.sample = "日" * 1000
+    save_tinygpt(tmp_path / "a", checkpoint)
+    assert load_tinygpt(tmp_path / "a").progress.sample == "日" * 320
+
+
+def test_memory_stays_near_the_state(tmp_path):
+    model = ModelConfig(layers=4, d_model=256, heads=8, ctx=64)
+    state_bytes = 12 * parameter_count(model)
+    checkpoint = sample_checkpoint(model)
+    slack = 3 << 20  # headers, and one tensor of this model at a time
+    tracemalloc.start()
+    try:
+        save_tinygpt(tmp_path / "a", checkpoint)
+        assert tracemalloc.get_traced_memory()[1] < slack
+        tracemalloc.reset_peak()
+        load_tinygpt(tmp_path / "a")
+        assert tracemalloc.get_traced_memory()[1] < state_bytes + slack
+    finally:
+        tracemalloc.stop()
+
+
+def test_defaults_of_a_checkpoint(tmp_path):
+    sample = sample_checkpoint()
+    save_tinygpt(tmp_path / "a", Checkpoint(sample.config, sample.state))
+    assert load_tinygpt(tmp_path / "a").progress.as_dict() == Progress().as_dict()

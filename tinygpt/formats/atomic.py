@@ -1,0 +1,53 @@
+"""Replacing a file so that its name always holds a whole file: the old one or the new one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tinygpt.core.errors import TinyGPTError
+
+STALE_SECONDS = 3600  # a partial file untouched for so long belongs to a writer that was killed
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a name in the target's folder to write to; it becomes the target when the block ends well."""
+    target = Path(os.path.realpath(path))  # through a link, not over it
+    if target.is_dir():
+        raise TinyGPTError("this is a folder; give the name of a file")
+    if not target.parent.is_dir():
+        raise TinyGPTError(f"there is no folder {target.parent}")
+    remove_stale(target)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        yield partial
+        sync(partial)
+        os.replace(partial, target)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+    with suppress(OSError):  # not every system can sync a folder
+        sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_stale(target: Path) -> None:
+    prefix = f".{target.name}."
+    for sibling in target.parent.iterdir():
+        if sibling.name.startswith(prefix) and sibling.name.endswith(".partial"):
+            with suppress(OSError):
+                if time.time() - sibling.stat().st_mtime > STALE_SECONDS:
+                    sibling.unlink()

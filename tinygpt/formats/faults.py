@@ -1,0 +1,50 @@
+"""How a fault in a file becomes one sentence that names the file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+
+from tinygpt.core.errors import TinyGPTError
+
+LONGEST_FAULT = 300  # characters; a fault may quote what a hostile file holds
+
+
+@contextmanager
+def faults_of(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
+    """Put the file's name before every fault raised inside. `doing` is "read" or "write"."""
+    try:
+        yield
+    except TinyGPTError as fault:
+        raise TinyGPTError(f"{os.fspath(path)}: {shortened(str(fault))}") from None
+    except RecursionError:  # from parsing JSON, or from quoting what was just parsed
+        raise TinyGPTError(f"{os.fspath(path)}: it is nested too deeply") from None
+    except OSError as fault:
+        raise TinyGPTError(f"{os.fspath(path)}: cannot {doing} it: {fault.strerror or fault}") from fault
+    except MemoryError as fault:
+        raise TinyGPTError(f"{os.fspath(path)}: there is not enough memory to {doing} it") from fault
+
+
+def shortened(text: str) -> str:
+    """One printable line: no control characters, no lone surrogates."""
+    text = "".join(letter if letter.isprintable() else "?" for letter in text[: LONGEST_FAULT + 1])
+    return text if len(text) <= LONGEST_FAULT else text[: LONGEST_FAULT - 3] + "..."
+
+
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open a plain file for reading; a pipe or a device would block or never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise TinyGPTError("there is no such file") from None
+    except ValueError as fault:
+        raise TinyGPTError(f"this is no file name ({fault})") from None
+    if stat.S_ISDIR(mode):
+        raise TinyGPTError("this is a folder, not a file")
+    if not stat.S_ISREG(mode):
+        raise TinyGPTError("this is not a plain file")
+    return Path(path).open("rb")

@@ -1,0 +1,83 @@
+"""What can be said about a model file, as plain values that JSON takes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from tinygpt.core.parameters import Parameter, parameter_count, parameters
+from tinygpt.engines.base import FloatArray
+from tinygpt.formats.checkpoint import Checkpoint
+from tinygpt.formats.convert import TINYGPT, load_model, locate
+from tinygpt.formats.strict_json import Json, plain
+from tinygpt.formats.tinygpt_file import Preamble, read_tinygpt
+
+
+def inspect_model(path: str | os.PathLike[str], which: str = "best") -> Json:
+    """Describe anything `load_model` takes. A .tinygpt file's wrong checksum or NaN is reported, not raised."""
+    kind, place = locate(path, which)
+    if kind == TINYGPT:
+        checkpoint, preamble, digest = read_tinygpt(place)
+        file_facts = tinygpt_facts(preamble, digest)
+    else:
+        checkpoint = load_model(place)
+        file_facts = {"has_optimizer": False}
+    result: Json = plain(
+        {
+            "path": os.fspath(place),
+            "format": kind,
+            "file_bytes": size_on_disk(place),
+            **file_facts,
+            **run_facts(checkpoint),
+            "tensors": [tensor_facts(row, checkpoint.state.w) for row in parameters(checkpoint.config.model)],
+        }
+    )
+    return result
+
+
+def tinygpt_facts(preamble: Preamble, digest: str) -> Json:
+    return {
+        "version": preamble.version,
+        "layout": preamble.header.get("layout"),  # None: a file of the original, read as [in, out]
+        "has_optimizer": preamble.has_optimizer,
+        "sha256": digest,
+        "sha256_ok": preamble.sha256 == digest if preamble.sha256 else None,  # None: the file states none
+    }
+
+
+def run_facts(checkpoint: Checkpoint) -> Json:
+    progress = checkpoint.progress
+    return {
+        "config": checkpoint.config.as_dict(),
+        "parameter_count": parameter_count(checkpoint.config.model),
+        "step": checkpoint.state.step,
+        "tokens_seen": progress.tokens_seen,
+        "loss": progress.loss,
+        "best_val": progress.best_val,
+        "best_step": progress.best_step,
+        "loss_history": progress.history.points,
+        "sample": progress.sample,
+        "backend": checkpoint.backend,
+        "data": checkpoint.data,
+        "saved_at": checkpoint.saved_at,
+        "lora": checkpoint.lora,
+    }
+
+
+def tensor_facts(row: Parameter, w: FloatArray) -> Json:
+    values = w[row.offset : row.offset + row.size]
+    finite = bool(np.isfinite(values).all())
+    facts: Json = {"name": row.name, "shape": list(row.shape), "finite": finite}
+    if finite:
+        facts["mean"] = values.mean(dtype=np.float64)
+        facts["std"] = values.std(dtype=np.float64)
+        facts["min"] = values.min()
+        facts["max"] = values.max()
+    return facts
+
+
+def size_on_disk(place: Path) -> int:
+    files = [place] if place.is_file() else [file for file in place.iterdir() if file.is_file()]
+    return sum(file.stat().st_size for file in files)

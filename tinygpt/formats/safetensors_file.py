@@ -1,0 +1,56 @@
+"""Weights as a safetensors file: our tensor names, the run described in its metadata. No optimizer state."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.engines.base import State
+from tinygpt.formats.checkpoint import Checkpoint, checked_vectors
+from tinygpt.formats.faults import faults_of
+from tinygpt.formats.header import LARGEST_STEP, decode_run, encode_run
+from tinygpt.formats.strict_json import Json, dumps, parse_object, whole
+from tinygpt.formats.tensor_file import open_tensors, write_tensors
+
+METADATA_KEY = "tinygpt"  # one key, because the library writes several in any order
+
+
+def describe_run(checkpoint: Checkpoint) -> Json:
+    return {"step": int(checkpoint.state.step), **encode_run(checkpoint)}
+
+
+def described_step(description: Json) -> int:
+    return whole(description.get("step"), "step", high=LARGEST_STEP)
+
+
+def save_safetensors(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+    with faults_of(path, "write"):
+        w = checked_vectors(checkpoint)[0]
+        tensors = {
+            row.name: w[row.offset : row.offset + row.size].reshape(row.shape)
+            for row in parameters(checkpoint.config.model)
+        }
+        write_tensors(path, tensors, {METADATA_KEY: dumps(describe_run(checkpoint))})
+
+
+def load_safetensors(path: str | os.PathLike[str]) -> Checkpoint:
+    with faults_of(path, "read"), open_tensors(path) as file:
+        if METADATA_KEY not in file.metadata:
+            raise TinyGPTError(
+                f"its metadata has no '{METADATA_KEY}' entry, so the number of heads is unknown; "
+                "only files that TinyGPT exported can be read"
+            )
+        description = parse_object(file.metadata[METADATA_KEY], "its metadata")
+        step = described_step(description)
+        run = decode_run(description, step)
+        rows = parameters(run.config.model)
+        file.require_names([row.name for row in rows])
+        for row in rows:
+            file.require_shape(row.name, row.shape)
+        w = np.empty(parameter_count(run.config.model), dtype=np.float32)
+        for row in rows:
+            w[row.offset : row.offset + row.size] = file.read(row.name).reshape(-1)
+        return run.with_state(State(step, w))
