@@ -85,8 +85,8 @@ class RunFolder:
                 # One write a line: a reader, or a run that is killed, sees whole lines.
                 self._metrics_file.write(json.dumps(event).encode() + b"\n")
         elif event["event"] == "sample":
-            with writing(self.samples), self.samples.open("a", encoding="utf-8") as file:
-                file.write(f"{SAMPLE_HEADER.format(step=event['step'])}\n{event['text']}\n\n")
+            with writing(self.samples), self.samples.open("ab") as file:
+                file.write(f"{SAMPLE_HEADER.format(step=event['step'])}\n{event['text']}\n\n".encode())
 
     def save(self, kind: str, checkpoint: Checkpoint) -> None:
         """Replace a checkpoint; what it will be resumed with is on disk before it."""

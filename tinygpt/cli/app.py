@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tinygpt import __version__
-from tinygpt.cli import train
+from tinygpt.cli import compare, data, doctor, evaluate, files, lora, presets, sample, train
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
 from tinygpt.core.errors import TinyGPTError
@@ -79,6 +79,15 @@ def root(
 
 
 app.command(epilog=train.EXAMPLES)(train.train)
+app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.add_typer(lora.lora, name="lora")
+app.command(epilog=compare.EXAMPLES)(compare.compare)
+app.command(epilog=files.CONVERT_EXAMPLES)(files.convert)
+app.command(epilog=files.INSPECT_EXAMPLES)(files.inspect)
+app.add_typer(data.data, name="data")
+app.command()(presets.presets)
+app.command()(doctor.doctor)
 
 
 def main() -> None:

@@ -41,6 +41,11 @@ class DataChoice(NamedTuple):
     def title(self) -> str:
         return Path(self.file).name or self.name
 
+    def facts(self) -> dict[str, Any]:
+        """For a checkpoint's header, which travels: a file's name without its folder."""
+        facts = {"name": self.title(), "budget": self.budget, "sha256": self.sha256}
+        return {key: value for key, value in facts.items() if value}
+
 
 @dataclass(frozen=True)
 class TrainSettings:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +11,7 @@ import typer
 
 from tinygpt.cli.corpora import open_corpus, pinned
 from tinygpt.cli.display import Display
+from tinygpt.cli.hosts import ScreenHost, timestamp
 from tinygpt.cli.interrupts import INTERRUPTED, StopRequest, stop_signals
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
@@ -21,8 +19,8 @@ from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import check_corpus
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
-from tinygpt.core.trainer import Diverged, Host, Trainer, run_now
-from tinygpt.engines.select import make_engine
+from tinygpt.core.trainer import Diverged, Trainer, run_now
+from tinygpt.engines.select import make_engine, resolve_engine
 from tinygpt.runs import RunFolder, create_numbered
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from tinygpt.engines.base import Engine, State
     from tinygpt.formats import Checkpoint
 
-FINAL_STEPS = 20  # the final train loss is the mean of so many
 RUNS = Path("runs")
 
 
@@ -44,46 +41,27 @@ class Job:
     resumed: Checkpoint | None = None
 
 
-class RunHost(Host):
-    """Takes the loop's events and checkpoints to the folder and the screen. Without a folder, only to the screen."""
+class RunHost(ScreenHost):
+    """Takes the loop's events and checkpoints to the run's folder, too. Only the main process has one."""
 
     def __init__(self, folder: RunFolder | None, display: Display, stop: StopRequest, settings: TrainSettings) -> None:
+        super().__init__(display, stop)
         self.folder = folder
-        self.display = display
-        self.stop = stop
         self.settings = settings
-        self.last_losses: deque[float] = deque(maxlen=FINAL_STEPS)
-
-    def now(self) -> float:
-        return time.perf_counter()
 
     def emit(self, event: dict[str, Any]) -> None:
-        if event["event"] == "step":
-            self.last_losses.append(event["loss"])
         if self.folder is not None:
             self.folder.record(event)
-        self.display.event(event)
-
-    def should_stop(self) -> bool:
-        return self.stop.wanted
+        super().emit(event)
 
     async def save(self, kind: str, state: State, progress: Progress) -> None:
         from tinygpt.formats import Checkpoint
 
-        if self.folder is None:
-            return
-        checkpoint = Checkpoint(
-            self.settings.run,
-            state,
-            progress,
-            backend=self.settings.engine.name,
-            data={key: value for key, value in self.settings.data._asdict().items() if key != "file" and value},
-            saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-        self.folder.save(kind, checkpoint)
-
-    def train_loss(self) -> float | None:
-        return sum(self.last_losses) / len(self.last_losses) if self.last_losses else None
+        if self.folder is not None:
+            backend = self.settings.engine.name
+            data = self.settings.data.facts()
+            checkpoint = Checkpoint(self.settings.run, state, progress, backend, data, saved_at=timestamp())
+            self.folder.save(kind, checkpoint)
 
 
 def execute(job: Job, output: Output) -> None:
@@ -97,7 +75,7 @@ def execute(job: Job, output: Output) -> None:
     settings = replace(
         job.settings,
         data=pinned(job.settings.data, corpus),
-        engine=job.settings.engine._replace(name=engine.name),
+        engine=job.settings.engine._replace(name=resolve_engine(job.settings.engine.name)),
     )
     progress = Progress()
     if job.resumed is not None:

@@ -32,7 +32,7 @@ class EngineEntry(NamedTuple):
 
 # Best first: `auto` takes the first that this machine has.
 ENGINES = {
-    "torch": EngineEntry("tinygpt.reference.engine", "TorchEngine", "torch", "pip install 'tinygpt[torch]'"),
+    "torch": EngineEntry("tinygpt.reference.distributed", "torch_engine", "torch", "pip install 'tinygpt[torch]'"),
 }
 ENGINE_NAMES = ("auto", *ENGINES)
 

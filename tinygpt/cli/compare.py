@@ -1,0 +1,85 @@
+"""`tinygpt compare`: two models side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tinygpt.cli import evaluate, options
+from tinygpt.cli import sample as sampling
+from tinygpt.cli.corpora import choose_data
+from tinygpt.cli.display import printable
+from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
+from tinygpt.cli.options import engine_changes, option
+from tinygpt.cli.output import Output
+from tinygpt.cli.settings import DataChoice
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.sampler import generate
+from tinygpt.core.text import decode
+from tinygpt.core.trainer import run_now
+from tinygpt.engines.select import EngineChoice
+
+EXAMPLES = """Examples:
+
+\b
+  tinygpt compare runs/a runs/b --prompt 'ROMEO.'
+  tinygpt compare runs/a --adapter whale.safetensors --data moby-dick
+"""
+
+
+def compare(
+    model: ModelPath,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="OTHER", help="the model to set beside it", show_default=False)
+    ] = None,
+    adapter: AdapterPath = None,
+    prompt: sampling.Prompt = "\n",
+    tokens: sampling.Tokens = None,
+    greedy: sampling.Greedy = False,
+    temperature: sampling.Temperature = None,
+    top_k: sampling.TopK = None,
+    top_p: sampling.TopP = None,
+    seed: sampling.Seed = None,
+    data: Annotated[
+        str | None, option("--data", help="also compare the losses on this corpus", panel=options.TEXT)
+    ] = None,
+    file: options.TextFile = None,
+    split: Annotated[
+        str | None, option("--split", help="val, train or all", default="val; all with --file", panel=options.TEXT)
+    ] = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+) -> None:
+    """A and B with the same prompt and draws; the adapter goes on B, which is A again where no OTHER is named."""
+    if other is None and adapter is None:
+        raise TinyGPTError("what to compare with? Name a second model, or an --adapter for the first")
+    output = Output()
+    settings = sampling.sample_settings(tokens, greedy, temperature, top_k, top_p, seed)
+    prompt_bytes = sampling.read_prompt(prompt)
+    choice = EngineChoice(**engine_changes(engine, device, threads=threads))
+    models = [open_model(model), open_model(other or model, adapter)]
+    names = [str(model), str(other or model) + (f" + {adapter.name}" if adapter is not None else "")]
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0), expand=True)
+    for name in names:
+        table.add_column(Text(name), ratio=1, overflow="fold")
+    if data is not None or file is not None:
+        text_choice = choose_data(DataChoice(), data, file, None)
+        part = split or ("all" if file is not None else "val")
+        text = evaluate.part_of(text_choice, part, models[0], output)
+        results = [evaluate.score(checkpoint, text, choice.device) for checkpoint in models]
+        output.say(f"on {text_choice.title()} ({part}, {len(text):,} bytes):\n")
+        table.add_row(*[f"loss {found.loss:.4f}, {found.bits_per_byte:.4f} bits per byte\n" for found in results])
+    samples = []
+    for checkpoint in models:
+        player = on_engine(checkpoint, choice)
+        made = run_now(generate(player, checkpoint.config.model.ctx, prompt_bytes, settings))
+        run_now(player.close())
+        samples.append(Text(printable(decode(prompt_bytes + made)).strip("\n")))
+    table.add_row(*samples)
+    output.console.print(table)

@@ -1,0 +1,129 @@
+"""`tinygpt eval`: how well a model predicts a text."""
+
+from __future__ import annotations
+
+import csv
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tinygpt.cli import options
+from tinygpt.cli.corpora import choose_data, open_corpus
+from tinygpt.cli.models import AdapterPath, ModelPath, open_model
+from tinygpt.cli.options import option
+from tinygpt.cli.output import Output
+from tinygpt.cli.settings import DataChoice, read_settings
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.engines.select import resolve_engine
+from tinygpt.runs import RunFolder, writing
+
+if TYPE_CHECKING:
+    from tinygpt.formats import Checkpoint
+    from tinygpt.reference.evaluate import Evaluation
+
+EXAMPLES = """Examples:
+
+\b
+  tinygpt eval runs/small-shakespeare-1          on what it was not shown
+  tinygpt eval model.tinygpt --data moby-dick --split all
+  tinygpt eval model.tinygpt --file poem.txt --per-byte losses.csv
+"""
+SPLITS = ("val", "train", "all")
+
+
+def evaluate(
+    model: ModelPath,
+    data: Annotated[
+        str | None,
+        option(
+            "--data",
+            help="corpus by name, or hf:owner/name",
+            default="what the run was trained on",
+            panel=options.TEXT,
+            autocompletion=options.complete_corpus,
+        ),
+    ] = None,
+    file: options.TextFile = None,
+    budget: options.Budget = None,
+    split: Annotated[
+        str | None,
+        option("--split", help="val, train or all", default="val; all with --file", panel=options.TEXT),
+    ] = None,
+    per_byte: Annotated[
+        Path | None,
+        option("--per-byte", help="also write each byte's loss: to a .csv or a .npy file", panel=options.OUTPUT),
+    ] = None,
+    adapter: AdapterPath = None,
+    device: options.Device = None,
+    json: options.Json = False,
+) -> None:
+    """Loss, perplexity and bits per byte on a text."""
+    output = Output(json=json)
+    if per_byte is not None and per_byte.suffix not in (".csv", ".npy"):
+        raise TinyGPTError(f"--per-byte writes .csv or .npy, not '{per_byte.name}'")
+    checkpoint = open_model(model, adapter)
+    choice = choose_data(own_data(model), data, file, budget)
+    if choice == DataChoice():
+        raise TinyGPTError("which text? Give --data or --file; only a run folder knows its own")
+    part = split or ("all" if file is not None else "val")
+    text = part_of(choice, part, checkpoint, output)
+    result = score(checkpoint, text, device or "auto")
+    if per_byte is not None:
+        write_per_byte(per_byte, text, result)
+    show(output, choice, part, len(text), result)
+
+
+def own_data(model: Path) -> DataChoice:
+    """The text of the run that MODEL is the folder of."""
+    folder = RunFolder(model)
+    return read_settings(folder.config).data if folder.config.is_file() else DataChoice()
+
+
+def part_of(choice: DataChoice, split: str, checkpoint: Checkpoint, output: Output) -> bytes:
+    if split not in SPLITS:
+        raise TinyGPTError(f"--split must be one of {', '.join(SPLITS)}, not '{split}'")
+    corpus = open_corpus(choice, output.console)
+    train, val = corpus.split(checkpoint.config.train.val_fraction)
+    return {"val": val, "train": train, "all": corpus.text}[split]
+
+
+def score(checkpoint: Checkpoint, text: bytes, device: str) -> Evaluation:
+    """With the PyTorch reference, whatever the model was trained on."""
+    resolve_engine("torch")  # a sentence where PyTorch is missing
+    from tinygpt.reference.engine import pick_device
+    from tinygpt.reference.evaluate import evaluate as evaluate_model
+    from tinygpt.reference.model import GPT
+
+    model = GPT(checkpoint.config.model, checkpoint.state.w)
+    return evaluate_model(model, text, device=pick_device(device))
+
+
+def write_per_byte(path: Path, text: bytes, result: Evaluation) -> None:
+    """Byte number, byte and loss; the first byte has none, for it is predicted from nothing."""
+    with writing(path):
+        if path.suffix == ".npy":
+            import numpy as np
+
+            np.save(path, result.per_byte)
+            return
+        with path.open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(("position", "byte", "loss"))
+            rows.writerows((i, text[i], f"{loss:.6f}") for i, loss in enumerate(result.per_byte, start=1))
+
+
+def show(output: Output, choice: DataChoice, split: str, length: int, result: Evaluation) -> None:
+    if output.json:
+        numbers = {"loss": result.loss, "perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
+        typer.echo(jsonlib.dumps({"text": choice.title(), "split": split, "bytes": length, **numbers}))
+        return
+    output.facts(
+        [
+            ("text", f"{choice.title()} ({split}): {length:,} bytes"),
+            ("loss", f"{result.loss:.4f} nats per byte"),
+            ("perplexity", f"{result.perplexity:.3f}"),
+            ("bits per byte", f"{result.bits_per_byte:.4f}"),
+        ]
+    )

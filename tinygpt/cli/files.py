@@ -1,0 +1,116 @@
+"""`tinygpt convert` and `tinygpt inspect`: model files."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tinygpt.cli import options
+from tinygpt.cli.charts import sparkline
+from tinygpt.cli.display import printable
+from tinygpt.cli.models import ModelPath
+from tinygpt.cli.options import option
+from tinygpt.cli.output import Output, size_of
+
+CONVERT_EXAMPLES = """Examples:
+
+\b
+  tinygpt convert runs/small-shakespeare-1 model.safetensors
+  tinygpt convert model.safetensors model.tinygpt
+  tinygpt convert runs/small-shakespeare-1 hf-model --to huggingface
+"""
+INSPECT_EXAMPLES = """Examples:
+
+\b
+  tinygpt inspect runs/small-shakespeare-1
+  tinygpt inspect model.tinygpt --json | head -c 300
+"""
+SPARKLINE_WIDTH = 60
+
+
+def convert(
+    source: ModelPath,
+    target: Annotated[
+        Path, typer.Argument(help="name.tinygpt, name.safetensors, or a folder with --to", show_default=False)
+    ],
+    to: Annotated[
+        str | None,
+        option("--to", help="tinygpt, safetensors or huggingface", default="as TARGET ends", panel=options.OUTPUT),
+    ] = None,
+    weights_only: Annotated[
+        bool, option("--weights-only", help="leave the optimizer's state out", panel=options.OUTPUT)
+    ] = False,
+) -> None:
+    """Write a model in another format."""
+    from tinygpt import formats
+
+    kind = formats.convert(source, target, format=to, include_optimizer=not weights_only)
+    Output().say(f"Wrote {target} ({kind}).")
+
+
+def inspect(model: ModelPath, json: options.Json = False) -> None:
+    """What a model file holds: config, tensors, loss history, sample."""
+    from tinygpt.formats import inspect_model
+
+    facts = inspect_model(model)
+    if json:
+        typer.echo(jsonlib.dumps(facts))
+        return
+    output = Output()
+    output.facts(summary(facts))
+    output.say()
+    output.console.print(tensor_table(facts["tensors"]))
+    if len(facts["loss_history"]) > 1:
+        steps = [step for step, _ in facts["loss_history"]]
+        losses = [loss for _, loss in facts["loss_history"]]
+        output.say()
+        output.say(Text(f"loss from {losses[0]:.3f} (step {steps[0]:,}) to {losses[-1]:.3f} ({steps[-1]:,})", "dim"))
+        output.say(Text(sparkline(losses, SPARKLINE_WIDTH), style="cyan"))
+    if facts["sample"]:
+        output.say()
+        output.say(Text("sample", style="dim"))
+        output.say(printable(facts["sample"]).strip("\n"))
+
+
+def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    model, train = facts["config"]["model"], facts["config"]["train"]
+    shape = f"{model['layers']} layers, d_model {model['d_model']}, {model['heads']} heads, ctx {model['ctx']}"
+    training = f"batch {train['batch']}, lr {train['lr']:g}, {train['schedule']} schedule, seed {train['seed']}"
+    optimizer = "with" if facts["has_optimizer"] else "without"
+    rows = [
+        ("file", facts["path"]),
+        ("format", f"{facts['format']}, {size_of(facts['file_bytes'])}, {optimizer} optimizer state"),
+        ("model", f"{shape}; {facts['parameter_count']:,} parameters"),
+        ("training", f"step {facts['step']:,} of {train['steps']:,}; {training}"),
+    ]
+    if facts.get("sha256_ok") is not None:
+        rows.append(("checksum", "right" if facts["sha256_ok"] else "WRONG: the file is damaged"))
+    if facts["loss"] is not None:
+        rows.append(("last loss", f"{facts['loss']:.4f}"))
+    if facts["best_val"] is not None:
+        rows.append(("best val", f"{facts['best_val']:.4f} at step {facts['best_step']:,}"))
+    if facts["data"].get("name"):
+        rows.append(("corpus", str(facts["data"]["name"])))
+    if facts["saved_at"]:
+        rows.append(("saved", f"{facts['saved_at']}, engine {facts['backend'] or 'unknown'}"))
+    return rows
+
+
+def tensor_table(tensors: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("tensor")
+    for name in ("shape", "mean", "std", "min", "max"):
+        table.add_column(name, justify="right")
+    for tensor in tensors:
+        shape = " × ".join(str(size) for size in tensor["shape"])
+        if tensor["finite"]:
+            numbers = [f"{tensor[name]:.4f}" for name in ("mean", "std", "min", "max")]
+        else:
+            numbers = ["NaN or infinite", "", "", ""]
+        table.add_row(tensor["name"], shape, *numbers)
+    return table

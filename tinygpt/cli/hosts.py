@@ -1,0 +1,41 @@
+"""The training loop's surroundings in a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from datetime import UTC, datetime
+from typing import Any
+
+from tinygpt.cli.display import Display
+from tinygpt.cli.interrupts import StopRequest
+from tinygpt.core.trainer import Host
+
+FINAL_STEPS = 20  # the final train loss is the mean of so many
+
+
+class ScreenHost(Host):
+    """Shows the loop's events, and stops it when a signal asked for that."""
+
+    def __init__(self, display: Display, stop: StopRequest) -> None:
+        self.display = display
+        self.stop = stop
+        self.last_losses: deque[float] = deque(maxlen=FINAL_STEPS)
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def emit(self, event: dict[str, Any]) -> None:
+        if event["event"] == "step":
+            self.last_losses.append(event["loss"])
+        self.display.event(event)
+
+    def should_stop(self) -> bool:
+        return self.stop.wanted
+
+    def train_loss(self) -> float | None:
+        return sum(self.last_losses) / len(self.last_losses) if self.last_losses else None
+
+
+def timestamp() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

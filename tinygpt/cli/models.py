@@ -1,0 +1,52 @@
+"""Models that are there already, with or without an adapter, ready to compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tinygpt.cli.options import option
+from tinygpt.core.trainer import run_now
+from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
+
+if TYPE_CHECKING:
+    from tinygpt.engines.base import Engine
+    from tinygpt.formats import Checkpoint
+
+MODEL_HELP = "a run folder (its best checkpoint is taken), a .tinygpt or .safetensors file, or a Hugging Face folder"
+
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help=MODEL_HELP, show_default=False)]
+AdapterPath = Annotated[Path | None, option("--adapter", help="put this LoRA adapter on the model", panel="Model")]
+
+
+def open_model(path: Path, adapter: Path | None = None) -> Checkpoint:
+    """The model that `path` stands for; an adapter is merged into its weights."""
+    from tinygpt.formats import load_model
+
+    checkpoint = load_model(path)
+    return checkpoint if adapter is None else merged(checkpoint, adapter)
+
+
+def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
+    """The plain model that base and adapter make together. Its optimizer state is gone."""
+    from dataclasses import replace
+
+    from tinygpt.engines.base import State
+
+    resolve_engine("torch")  # a sentence where PyTorch is missing
+    from tinygpt.reference import lora
+    from tinygpt.reference.model import GPT
+
+    adapter = lora.load_adapter(adapter_path)
+    model = GPT(base.config.model, base.state.w)
+    lora.set_adapter(model, adapter)
+    lora.merge(model)
+    return replace(base, state=State(base.state.step, model.flat()), lora=adapter.describe())
+
+
+def on_engine(checkpoint: Checkpoint, choice: EngineChoice) -> Engine:
+    engine = make_engine(checkpoint.config, choice)
+    run_now(engine.import_state(checkpoint.state))
+    return engine

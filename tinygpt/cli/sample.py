@@ -1,0 +1,120 @@
+"""`tinygpt sample`: text as the model writes it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+from tinygpt.cli import options
+from tinygpt.cli.display import printable
+from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
+from tinygpt.cli.options import engine_changes, given, option, setting
+from tinygpt.core.config import SampleConfig
+from tinygpt.core.sampler import generate
+from tinygpt.core.text import StreamDecoder
+from tinygpt.core.trainer import run_now
+from tinygpt.engines.select import EngineChoice
+
+EXAMPLES = """Examples:
+
+\b
+  tinygpt sample runs/small-shakespeare-1 --prompt 'HAMLET.'
+  tinygpt sample model.tinygpt --greedy --tokens 100
+  tinygpt sample model.tinygpt --raw --prompt - < prompt.txt > more.txt
+  tinygpt sample model.tinygpt --prompt 'Q: ' --stop '\\n'
+"""
+SAMPLING = "Sampling"
+
+Prompt = Annotated[str, option("--prompt", help="text to go on from; - reads it from stdin", panel=SAMPLING)]
+Tokens = Annotated[int | None, setting(SampleConfig, "tokens")]
+Greedy = Annotated[bool, option("--greedy", help="always the likeliest byte: temperature 0", panel=SAMPLING)]
+Temperature = Annotated[float | None, setting(SampleConfig, "temperature")]
+TopK = Annotated[int | None, setting(SampleConfig, "top_k")]
+TopP = Annotated[float | None, setting(SampleConfig, "top_p")]
+Seed = Annotated[int | None, setting(SampleConfig, "seed")]
+
+
+def sample(
+    model: ModelPath,
+    prompt: Prompt = "\n",
+    tokens: Tokens = None,
+    greedy: Greedy = False,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    seed: Seed = None,
+    stop: Annotated[
+        str, option("--stop", help="end behind any of these bytes; \\\\n and \\\\x00 are understood", panel=SAMPLING)
+    ] = "",
+    raw: Annotated[
+        bool, option("--raw", help="only the new text on stdout, byte for byte", panel=options.OUTPUT)
+    ] = False,
+    adapter: AdapterPath = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    threads: options.Threads = None,
+) -> None:
+    """Let a model go on from a prompt."""
+    settings = sample_settings(tokens, greedy, temperature, top_k, top_p, seed)
+    prompt_bytes = read_prompt(prompt)
+    choice = EngineChoice(**engine_changes(engine, device, threads=threads))
+    checkpoint = open_model(model, adapter)
+    player = on_engine(checkpoint, choice)
+    writer = RawWriter() if raw else TextWriter(prompt_bytes)
+    ctx = checkpoint.config.model.ctx
+    run_now(generate(player, ctx, prompt_bytes, settings, stop_bytes(stop), writer.push))
+    writer.finish()
+    run_now(player.close())
+
+
+def sample_settings(
+    tokens: int | None,
+    greedy: bool,
+    temperature: float | None,
+    top_k: int | None,
+    top_p: float | None,
+    seed: int | None,
+) -> SampleConfig:
+    stated = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    if greedy:
+        stated["temperature"] = 0.0
+    return SampleConfig(**given(stated))
+
+
+def read_prompt(prompt: str) -> bytes:
+    """The prompt's bytes, exactly as the shell or stdin gave them."""
+    return sys.stdin.buffer.read() if prompt == "-" else os.fsencode(prompt)
+
+
+def stop_bytes(stop: str) -> bytes:
+    return os.fsencode(stop).decode("unicode_escape").encode("latin-1", "ignore")
+
+
+class RawWriter:
+    def push(self, byte: int) -> None:
+        sys.stdout.buffer.write(bytes([byte]))
+        sys.stdout.buffer.flush()
+
+    def finish(self) -> None:
+        """Nothing is added."""
+
+
+class TextWriter:
+    """Prompt and text as they come, a whole character at a time. A terminal is spared control characters."""
+
+    def __init__(self, prompt: bytes) -> None:
+        self.stream = StreamDecoder()
+        self.terminal = sys.stdout.isatty()
+        self.write("".join([self.stream.push(byte) for byte in prompt]).lstrip("\n"))
+
+    def push(self, byte: int) -> None:
+        self.write(self.stream.push(byte))
+
+    def write(self, piece: str) -> None:
+        if piece:
+            sys.stdout.write(printable(piece) if self.terminal else piece)
+            sys.stdout.flush()
+
+    def finish(self) -> None:
+        self.write(self.stream.finish() + "\n")
