@@ -1,0 +1,217 @@
+"""One table of awkward cases for every kernel, for every engine.
+
+A test of an engine builds a case, runs the engine in float32 and hands over what it wrote:
+
+    case = make_case(kernel, dims, dtype=np.float32)
+    outputs = ...                                    # the engine's, by the signature's names
+    assert_matches_spec(kernel, dims, outputs)       # against the spec in float64, within `error_bound`
+
+All numbers of a case are float32 numbers, whatever its dtype, so that both sides start from the same ones.
+What a kernel must overwrite, or must not read, is NaN beforehand.
+"""
+# ruff: noqa: E741
+
+import math
+from typing import Any
+
+import numpy as np
+from error_bounds import SMALLEST, error_bound
+
+from tinygpt.core.ops import PARSED, Op, bits_float, float_bits
+from tinygpt.kernels.spec import SPEC
+
+Dims = dict[str, Any]
+Case = dict[str, Any]
+
+# Shapes of each kernel's tensors. C is H * D and N is B * T where a kernel has only those; V is 256 unless given.
+SHAPES = {
+    "embed": "tokens:N wte:V,C wpe:T,C x:N,C",
+    "embed_backward": "tokens:N dx:N,C dwte:V,C dwpe:T,C",
+    "layernorm": "x:N,C gain:C bias:C y:N,C mean:N rstd:N",
+    "layernorm_backward": "dy:N,C x:N,C gain:C mean:N rstd:N dresidual:N,C dx:N,C dgain:C dbias:C",
+    "linear": "x:N,I weight:O,I bias:O residual:N,O y:N,O",
+    "linear_gelu": "x:N,I weight:O,I bias:O y:N,O slope:N,O",
+    "linear_backward_input": "dy:N,O weight:O,I slope:N,I dx:N,I",
+    "linear_backward_weight": "dy:N,O x:N,I dweight:O,I dbias:O",
+    "attention": "qkv:N,3C y:N,C lse:B,H,T",
+    "attention_backward": "dy:N,C qkv:N,3C y:N,C lse:B,H,T dqkv:N,3C",
+    "cross_entropy": "logits:N,V targets:N losses:N dlogits:N,V",
+    "mean_loss": "losses:N loss:1",
+    "grad_norm": "grads:P norm:2",
+    "adamw": "grads:P norm:2 rates:3 weights:P m:P v:P",
+    "embed_one": "tokens:1 position:1 wte:V,C wpe:T,C x:1,C",
+    "cache_fill": "qkv:T,3C cache_k:T,C cache_v:T,C",
+    "attention_one": "qkv:1,3C position:1 y:1,C cache_k:T,C cache_v:T,C",
+    "pick_row": "x:N,C position:1 y:1,C",
+}
+
+SCALARS = {"eps": 1e-5, "scale": 0.125, "limit": 1.0, "beta1": 0.9, "beta2": 0.95}
+
+NOI = [(1, 1, 1), (1, 7, 3), (3, 1, 5), (31, 48, 17), (64, 96, 64), (33, 65, 100), (129, 100, 48), (5, 256, 96)]
+BTHD = [(1, 1, 1, 1), (2, 1, 3, 5), (3, 5, 1, 16), (1, 17, 2, 5), (2, 33, 3, 16), (1, 65, 2, 32), (1, 100, 1, 48)]
+BTHD += [(2, 64, 2, 64), (1, 129, 1, 1)]
+NC = [(1, 1), (1, 48), (3, 3), (31, 100), (64, 96), (129, 5), (5, 257)]
+ADAMW = [(1, 1), (1, 0), (5, 3), (64, 0), (100, 100), (1027, 1000), (4096, 2048)]
+
+
+def linear_cases(*optional: str) -> list[Dims]:
+    """Every shape with all optional tensors, and one shape with each combination of absent ones."""
+    shapes = [{"N": N, "O": O, "I": I} for N, O, I in NOI]
+    absent = [{name: None for i, name in enumerate(optional) if mask >> i & 1} for mask in range(1, 1 << len(optional))]
+    return shapes + [{"N": 31, "O": 33, "I": 17, **names} for names in absent]
+
+
+# What a case fixes, by the signature's names: every dim, and where it matters a scalar, a `position`,
+# or an optional tensor's absence (None). `make_case` fills in the rest.
+CASES: dict[str, list[Dims]] = {
+    "embed": [{"N": B * T, "T": T, "C": C} for B, T, C in [(1, 1, 1), (3, 1, 5), (2, 17, 48), (1, 33, 100)]],
+    "embed_backward": [
+        {"N": B * T, "T": T, "C": C, "accumulate": accumulate}
+        for B, T, C in [(1, 1, 1), (3, 1, 5), (2, 17, 48), (7, 33, 100)]
+        for accumulate in (0, 1)
+    ]
+    + [{"N": 65, "T": 13, "C": 3, "V": 2, "accumulate": 1}],  # few tokens, each many times
+    "layernorm": [{"N": N, "C": C} for N, C in NC],
+    "layernorm_backward": [{"N": N, "C": C, "accumulate": i % 2} for i, (N, C) in enumerate(NC)]
+    + [{"N": 31, "C": 48, "accumulate": accumulate, "dresidual": None} for accumulate in (0, 1)],
+    "linear": linear_cases("bias", "residual"),
+    "linear_gelu": linear_cases("slope"),
+    "linear_backward_input": linear_cases("slope"),
+    "linear_backward_weight": [
+        {**dims, "accumulate": accumulate} for dims in linear_cases("dbias") for accumulate in (0, 1)
+    ],
+    "attention": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD]
+    + [{"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}],
+    "attention_backward": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD],
+    "cross_entropy": [{"N": N, "V": V} for N, V in [(1, 1), (3, 5), (1, 256), (31, 256), (129, 100)]]
+    + [{"N": 17, "V": 256, "dlogits": None}],
+    "mean_loss": [{"N": N, "accumulate": i % 2} for i, N in enumerate([1, 1, 3, 31, 64, 129, 1000, 1024])],
+    "grad_norm": [{"P": P, "limit": limit} for P in (1, 5, 64, 1027, 4096) for limit in (0.0, 1.0, 1000.0)],
+    "adamw": [{"P": P, "decayed": decayed, "eps": 1e-8} for P, decayed in ADAMW],
+    "embed_one": [{"C": C, "T": T, "position": p} for C, T, p in [(1, 1, 0), (5, 17, 16), (48, 33, 7)]],
+    "cache_fill": [{"T": T, "C": C} for T, C in [(1, 1), (5, 3), (17, 48), (33, 100)]],
+    "attention_one": [
+        {"T": T, "H": H, "D": D, "position": p}
+        for T, H, D, p in [
+            (1, 1, 1, 0),
+            (5, 3, 5, 4),
+            (17, 2, 16, 0),
+            (33, 3, 32, 20),
+            (65, 1, 48, 64),
+            (100, 2, 64, 98),
+        ]
+    ],
+    "pick_row": [{"N": N, "C": C, "position": p} for N, C, p in [(1, 1, 0), (5, 3, 4), (31, 48, 0), (64, 100, 33)]],
+}
+
+ALL_CASES = [(kernel, dims) for kernel in CASES for dims in CASES[kernel]]
+
+
+def case_id(value: Any) -> str:
+    """For pytest.mark.parametrize("kernel, dims", ALL_CASES, ids=case_id)."""
+    if isinstance(value, str):
+        return value
+    return "-".join(f"no_{name}" if number is None else f"{name}{number}" for name, number in value.items())
+
+
+def shape_of(kernel: str, name: str, dims: Dims) -> tuple[int, ...]:
+    sizes = {"V": 256, "1": 1, "2": 2, "3": 3, **dims}
+    sizes.setdefault("C", sizes.get("H", 0) * sizes.get("D", 0))
+    sizes.setdefault("N", sizes.get("B", 0) * sizes.get("T", 0))
+    sizes["3C"] = 3 * sizes["C"]
+    letters = dict(entry.split(":") for entry in SHAPES[kernel].split())[name]
+    return tuple(sizes[letter] for letter in letters.split(","))
+
+
+def make_case(kernel: str, dims: Dims, seed: int = 0, dtype: Any = np.float64) -> Case:
+    """All arguments of one call. Outputs hold what stands there before it: a number to add to, or NaN."""
+    signature = PARSED[kernel]
+    random = np.random.default_rng([seed, sorted(PARSED).index(kernel)])
+    case: Case = {name: dims[name] for name in signature.dims}
+    for name in signature.scalars:
+        case[name] = bits_float(float_bits(dims.get(name, SCALARS[name])))
+    updated = Op(kernel, [], [dims[name] for name in signature.dims], []).updated()
+    for name in signature.inputs + signature.outputs:
+        if name in signature.optional and name in dims:
+            case[name] = None
+        elif name in signature.inputs or name in updated:
+            case[name] = random_tensor(kernel, name, shape_of(kernel, name, dims), dims, random)
+        else:
+            case[name] = np.full(shape_of(kernel, name, dims), np.nan)
+    make_consistent(kernel, case)
+    return {
+        name: value.astype(np.float32).astype(dtype) if is_float(value) else value  # the same numbers in either dtype
+        for name, value in case.items()
+    }
+
+
+def random_tensor(kernel: str, name: str, shape: tuple[int, ...], dims: Dims, random: np.random.Generator) -> Any:
+    """Numbers of the size that training meets."""
+    normal = random.standard_normal(shape)
+    if name in ("tokens", "targets"):
+        return random.integers(0, dims.get("V", 256), shape, dtype=np.int32)
+    if name == "position":
+        return np.array([dims["position"]], dtype=np.int32)
+    if name == "gain":
+        return 1 + 0.2 * normal
+    if name == "weight":
+        return normal / math.sqrt(shape[1])
+    if name == "x" and kernel.startswith("layernorm"):
+        return normal + 2 * random.standard_normal((shape[0], 1))  # rows off centre
+    if name == "logits":
+        normal *= 4
+        normal[0] += 200  # exp would overflow
+        return normal
+    if name == "losses":
+        return np.abs(normal) + 2
+    if name == "norm":
+        return np.array([2.5, 0.4])
+    if name == "rates":
+        lr, t = 3e-4, 7
+        return np.array([lr / (1 - 0.9**t), 1 / math.sqrt(1 - 0.95**t), lr * 0.1])
+    if name == "v":
+        return 1e-4 * normal**2
+    return 0.02 * normal if name in ("m", "weights") else normal
+
+
+def make_consistent(kernel: str, case: Case) -> None:
+    """What a backward kernel is given is what its forward kernel kept; a cache ends where the newest row goes."""
+    if kernel == "layernorm_backward":
+        case["mean"] = case["x"].mean(axis=1)
+        case["rstd"] = 1 / np.sqrt(case["x"].var(axis=1) + SCALARS["eps"])
+    if kernel == "attention_backward":
+        forward = {name: case[name] for name in ("qkv", "y", "lse", "B", "T", "H", "D")}
+        SPEC["attention"](**forward)
+    if kernel == "attention_one":
+        for name in ("cache_k", "cache_v"):
+            case[name][case["position"][0] :] = np.nan
+
+
+def is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def run_spec(kernel: str, case: Case) -> dict[str, Any]:
+    """The outputs of the specification, in the case's dtype; the case is left as it was."""
+    arguments = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in case.items()}
+    SPEC[kernel](**arguments)
+    return {name: arguments[name] for name in PARSED[kernel].outputs if arguments[name] is not None}
+
+
+def assert_matches_spec(kernel: str, dims: Dims, outputs: dict[str, Any], seed: int = 0) -> None:
+    """Every output that `make_case(kernel, dims, seed)` has, within the rounding errors of float32."""
+    case = make_case(kernel, dims, seed)
+    expected = run_spec(kernel, case)
+    bounds = error_bound(kernel, case)
+    assert set(bounds) == set(expected)
+    for name, wanted in expected.items():
+        got = np.asarray(outputs[name], dtype=np.float64).reshape(wanted.shape)
+        untouched = np.isnan(wanted) & np.isnan(got)  # cache rows that are not there yet
+        excess = np.where(untouched, 0, np.abs(got - wanted) / np.maximum(bounds[name], SMALLEST))
+        excess = np.where(np.isnan(excess), np.inf, excess)
+        worst = np.unravel_index(np.argmax(excess), excess.shape)
+        assert excess[worst] <= 1, (
+            f"{kernel} {dims}: {name}{[int(i) for i in worst]} is {got[worst]}, not {wanted[worst]}: off by "
+            f"{abs(got[worst] - wanted[worst]):.3g}, {excess[worst]:.3g} times the bound; "
+            f"{int((excess > 1).sum())} of {excess.size} entries are wrong"
+        )

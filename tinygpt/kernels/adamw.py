@@ -1,0 +1,46 @@
+"""The update: clip the gradient's global norm, then AdamW, exactly as PyTorch does both."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinygpt.kernels.arrays import Floats
+
+CLIP_EPS = 1e-6  # as in torch.nn.utils.clip_grad_norm_
+
+
+def grad_norm(*, grads: Floats, norm: Floats, P: int, limit: float) -> None:
+    """grads [P] -> norm [2]: the norm itself, and the factor that brings it down to `limit` (0: no limit)."""
+    norm[0] = np.sqrt(np.square(grads).sum())
+    norm[1] = np.minimum(1, limit / (norm[0] + CLIP_EPS)) if limit else 1  # np.minimum lets a NaN through
+
+
+def adamw(
+    *,
+    grads: Floats,
+    norm: Floats,
+    rates: Floats,
+    weights: Floats,
+    m: Floats,
+    v: Floats,
+    P: int,
+    decayed: int,
+    beta1: float,
+    beta2: float,
+    eps: float,
+) -> None:
+    """All [P], but norm [2] of `grad_norm` and rates [3]. Weight decay is for the first `decayed` entries only.
+
+    m and v are running means of the gradient g and of its square. Started at 0, after t steps they are short
+    by the factors 1 - beta^t, and the step with both corrected is
+
+        lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps) = step_size m / (sqrt(v) root_correction + eps)
+
+    Decay is decoupled: it shrinks the weights themselves, and is no part of the gradient that m and v see.
+    """
+    step_size, root_correction, decay = rates
+    g = grads * norm[1]
+    m[...] = beta1 * m + (1 - beta1) * g
+    v[...] = beta2 * v + (1 - beta2) * g * g
+    weights[:decayed] *= 1 - decay
+    weights -= step_size * m / (np.sqrt(v) * root_correction + eps)

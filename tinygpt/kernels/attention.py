@@ -1,0 +1,90 @@
+"""Causal self-attention: each row takes a weighted mean of the values of the rows up to itself."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tinygpt.kernels.arrays import Floats, Ints
+
+
+def split_heads(rows: Floats, B: int, T: int, H: int, D: int) -> Floats:
+    """[N, k H D] -> [k, B, H, T, D]; k is 3 for q, k, v side by side."""
+    return rows.reshape(B, T, -1, H, D).transpose(2, 0, 3, 1, 4)
+
+
+def join_heads(heads: Floats) -> Floats:
+    """[k, B, H, T, D] -> [N, k H D]."""
+    _, B, _, T, _ = heads.shape
+    return heads.transpose(1, 3, 0, 2, 4).reshape(B * T, -1)
+
+
+def causal_scores(q: Floats, k: Floats) -> Floats:
+    """s[i,j] = q_i . k_j / sqrt(D), and -inf where j is after i: [B,H,T,T]."""
+    T, D = q.shape[-2:]
+    seen = np.tri(T, dtype=bool)
+    scores: Floats = np.where(seen, q @ k.swapaxes(-1, -2) / math.sqrt(D), -np.inf)
+    return scores
+
+
+def log_sum_exp(scores: Floats) -> Floats:
+    """Over the last axis; the largest score is taken out first, so that no exp overflows."""
+    top = scores.max(axis=-1)
+    return top + np.log(np.exp(scores - top[..., None]).sum(axis=-1))
+
+
+def attention(*, qkv: Floats, y: Floats, lse: Floats | None, B: int, T: int, H: int, D: int) -> None:
+    """qkv [N,3C] -> y [N,C], and lse [B,H,T], kept for the backward pass.
+
+    With s the causal scores and lse_i = log sum_j exp(s_ij), the softmax is p_ij = exp(s_ij - lse_i), and y = p v.
+    """
+    q, k, v = split_heads(qkv, B, T, H, D)
+    scores = causal_scores(q, k)
+    sums = log_sum_exp(scores)
+    p = np.exp(scores - sums[..., None])
+    y[...] = join_heads((p @ v)[None])
+    if lse is not None:
+        lse[...] = sums
+
+
+def attention_backward(
+    *, dy: Floats, qkv: Floats, y: Floats, lse: Floats, dqkv: Floats, B: int, T: int, H: int, D: int
+) -> None:
+    """dy [N,C] -> dqkv [N,3C]. The matrix p is not kept: it is made again from q, k and lse.
+
+    y = p v                   gives  dv = p^T dy  and  dp = dy v^T
+    p = softmax(s) by rows:   dp_ij/ds_ik = p_ij ([j=k] - p_ik), so ds_ik = p_ik (dp_ik - sum_j p_ij dp_ij),
+                              and that sum is dy_i . sum_j p_ij v_j = dy_i . y_i
+    s = q k^T / sqrt(D)       gives  dq = ds k / sqrt(D)  and  dk = ds^T q / sqrt(D)
+    """
+    q, k, v = split_heads(qkv, B, T, H, D)
+    (dY,), (Y,) = split_heads(dy, B, T, H, D), split_heads(y, B, T, H, D)
+    p = np.exp(causal_scores(q, k) - lse[..., None])
+    dp = dY @ v.swapaxes(-1, -2)
+    ds = p * (dp - (dY * Y).sum(axis=-1, keepdims=True)) / math.sqrt(D)
+    dqkv[...] = join_heads(np.stack([ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dY]))
+
+
+def cache_fill(*, qkv: Floats, cache_k: Floats, cache_v: Floats, T: int, C: int) -> None:
+    """The k and v of a whole sequence, qkv [T,3C] -> cache_k, cache_v [T,C]."""
+    cache_k[...] = qkv[:, C : 2 * C]
+    cache_v[...] = qkv[:, 2 * C :]
+
+
+def attention_one(
+    *, qkv: Floats, position: Ints, y: Floats, cache_k: Floats, cache_v: Floats, T: int, H: int, D: int
+) -> None:
+    """The newest row alone: its k and v join the cache [T,C] at row position[0], its q looks at rows 0 to there.
+
+    qkv [1,3C] -> y [1,C]. Rows of the cache after the newest are neither read nor written.
+    """
+    rows = int(position[0]) + 1
+    q, k, v = qkv.reshape(3, H, D)
+    cache_k[rows - 1] = k.reshape(-1)
+    cache_v[rows - 1] = v.reshape(-1)
+    keys = cache_k[:rows].reshape(rows, H, D).swapaxes(0, 1)  # [H, rows, D]
+    values = cache_v[:rows].reshape(rows, H, D).swapaxes(0, 1)
+    scores = (keys @ q[:, :, None])[:, :, 0] / math.sqrt(D)
+    p = np.exp(scores - log_sum_exp(scores)[:, None])  # [H, rows]
+    y[...] = (p[:, None, :] @ values).reshape(1, -1)

@@ -1,0 +1,67 @@
+"""Linear maps, with what stands right behind them: bias, residual, GELU. A weight is [out, in]."""
+# ruff: noqa: E741 (O and I are the outputs and inputs everywhere in this project)
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tinygpt.kernels.arrays import Floats
+
+erfc = np.vectorize(math.erfc, otypes=[np.float64])  # the C library's: right to about one float64 ulp
+
+
+def normal_cdf(h: Floats) -> Floats:
+    """The share of a standard normal below h: (1 + erf(h / sqrt 2)) / 2, without that sum's cancellation."""
+    cdf: Floats = 0.5 * erfc(-h / math.sqrt(2))
+    return cdf.astype(h.dtype)
+
+
+def normal_density(h: Floats) -> Floats:
+    return np.exp(-0.5 * h * h) / math.sqrt(2 * math.pi)
+
+
+def linear(
+    *, x: Floats, weight: Floats, bias: Floats | None, residual: Floats | None, y: Floats, N: int, O: int, I: int
+) -> None:
+    """x [N,I], weight [O,I], bias [O], residual [N,O] -> y [N,O]."""
+    product = x @ weight.T
+    if bias is not None:
+        product = product + bias
+    if residual is not None:
+        product = product + residual
+    y[...] = product
+
+
+def linear_gelu(
+    *, x: Floats, weight: Floats, bias: Floats, y: Floats, slope: Floats | None, N: int, O: int, I: int
+) -> None:
+    """y = gelu(h) [N,O] with h = x weight^T + bias, and slope = gelu'(h) [N,O].
+
+    gelu(h) = h cdf(h), so by the product rule gelu'(h) = cdf(h) + h density(h).
+    """
+    h = x @ weight.T + bias
+    y[...] = h * normal_cdf(h)
+    if slope is not None:
+        slope[...] = normal_cdf(h) + h * normal_density(h)
+
+
+def linear_backward_input(
+    *, dy: Floats, weight: Floats, slope: Floats | None, dx: Floats, N: int, O: int, I: int
+) -> None:
+    """y_o = sum_i weight_oi x_i, so dx_i = sum_o dy_o weight_oi: dy [N,O], weight [O,I] -> dx [N,I].
+
+    Where x itself was gelu(h), `slope` = gelu'(h) [N,I] carries the gradient on to h: dh = dx slope.
+    """
+    product = dy @ weight
+    dx[...] = product if slope is None else product * slope
+
+
+def linear_backward_weight(
+    *, dy: Floats, x: Floats, dweight: Floats, dbias: Floats | None, N: int, O: int, I: int, accumulate: int
+) -> None:
+    """Every row n adds dy[n,o] x[n,i] to dweight[o,i] and dy[n,o] to dbias[o]."""
+    dweight[...] = (dweight if accumulate else 0) + dy.T @ x
+    if dbias is not None:
+        dbias[...] = (dbias if accumulate else 0) + dy.sum(axis=0)

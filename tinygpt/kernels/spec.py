@@ -1,0 +1,41 @@
+"""Every kernel's specification by name: the living definition that the fast engines agree with.
+
+A function takes the names of its line in `core.ops.SIGNATURES` as keywords: arrays in their shapes, absent
+ones None, dims and scalars as numbers. It writes its outputs in place and computes in the arrays' own dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tinygpt.kernels.adamw import adamw, grad_norm
+from tinygpt.kernels.attention import attention, attention_backward, attention_one, cache_fill
+from tinygpt.kernels.cross_entropy import cross_entropy, mean_loss
+from tinygpt.kernels.embed import embed, embed_backward, embed_one
+from tinygpt.kernels.layernorm import layernorm, layernorm_backward
+from tinygpt.kernels.linear import linear, linear_backward_input, linear_backward_weight, linear_gelu
+from tinygpt.kernels.pick_row import pick_row
+
+SPEC: dict[str, Callable[..., None]] = {
+    function.__name__: function
+    for function in (
+        embed,
+        embed_backward,
+        layernorm,
+        layernorm_backward,
+        linear,
+        linear_gelu,
+        linear_backward_input,
+        linear_backward_weight,
+        attention,
+        attention_backward,
+        cross_entropy,
+        mean_loss,
+        grad_norm,
+        adamw,
+        embed_one,
+        cache_fill,
+        attention_one,
+        pick_row,
+    )
+}
