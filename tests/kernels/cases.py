@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 import numpy as np
-from error_bounds import SMALLEST, error_bound
+from error_bounds import SMALLEST, U, error_bound
 
 from tinygpt.core.ops import PARSED, Op, bits_float, float_bits
 from tinygpt.kernels.spec import SPEC
@@ -198,11 +198,14 @@ def run_spec(kernel: str, case: Case) -> dict[str, Any]:
     return {name: arguments[name] for name in PARSED[kernel].outputs if arguments[name] is not None}
 
 
-def assert_matches_spec(kernel: str, dims: Dims, outputs: dict[str, Any], seed: int = 0) -> None:
-    """Every output that `make_case(kernel, dims, seed)` has, within the rounding errors of float32."""
+def assert_matches_spec(kernel: str, dims: Dims, outputs: dict[str, Any], seed: int = 0, unit: float = U) -> None:
+    """Every output that `make_case(kernel, dims, seed)` has, within the rounding errors of float32.
+
+    The bounds are of first order in the unit roundoff, so another precision's are theirs in proportion.
+    """
     case = make_case(kernel, dims, seed)
     expected = run_spec(kernel, case)
-    bounds = error_bound(kernel, case)
+    bounds = {name: bound * (unit / U) for name, bound in error_bound(kernel, case).items()}
     assert set(bounds) == set(expected)
     for name, wanted in expected.items():
         got = np.asarray(outputs[name], dtype=np.float64).reshape(wanted.shape)

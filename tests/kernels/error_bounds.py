@@ -182,12 +182,7 @@ def attention_one(*, qkv, position, cache_k, cache_v, H, D, **_) -> Bounds:
     rows = int(position[0])
     q, k, v = np.split(qkv, 3, axis=1)  # [1,C]
     keys, values = np.concatenate([cache_k[:rows], k]), np.concatenate([cache_v[:rows], v])
-    (Q,), (K,), (V,) = (
-        split_heads(q, 1, 1, H, D),
-        split_heads(keys, 1, rows + 1, H, D),
-        split_heads(values, 1, rows + 1, H, D),
-    )
-    y_off, _lse_off = attend(Q, K, V)
+    y_off, _lse_off = attend(*[split_heads(part, 1, len(part), H, D)[0] for part in (q, keys, values)])
     copied = np.zeros_like(cache_k)
     return {"y": join_heads(y_off[None]), "cache_k": copied, "cache_v": copied}
 

@@ -23,15 +23,14 @@ def join_heads(heads: Floats) -> Floats:
 def causal_scores(q: Floats, k: Floats) -> Floats:
     """s[i,j] = q_i . k_j / sqrt(D), and -inf where j is after i: [B,H,T,T]."""
     T, D = q.shape[-2:]
-    seen = np.tri(T, dtype=bool)
-    scores: Floats = np.where(seen, q @ k.swapaxes(-1, -2) / math.sqrt(D), -np.inf)
-    return scores
+    return np.where(np.tri(T, dtype=bool), q @ k.swapaxes(-1, -2) / math.sqrt(D), -np.inf)
 
 
 def log_sum_exp(scores: Floats) -> Floats:
     """Over the last axis; the largest score is taken out first, so that no exp overflows."""
-    top = scores.max(axis=-1)
-    return top + np.log(np.exp(scores - top[..., None]).sum(axis=-1))
+    top: Floats = scores.max(axis=-1, keepdims=True)
+    sums: Floats = np.exp(scores - top).sum(axis=-1)
+    return top[..., 0] + np.log(sums)
 
 
 def attention(*, qkv: Floats, y: Floats, lse: Floats | None, B: int, T: int, H: int, D: int) -> None:

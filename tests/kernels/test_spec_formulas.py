@@ -1,0 +1,160 @@
+"""Forward kernels against plain formulas and against PyTorch, in float64.
+
+Both sides round, so the tolerance is the kernel's error bound (error_bounds.py) for twice float64's unit roundoff.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from cases import CASES, assert_matches_spec, case_id, make_case
+
+from tinygpt.kernels.linear import normal_cdf, normal_density
+from tinygpt.kernels.spec import SPEC
+
+BOTH_ROUND = 2 * 2.0**-53
+
+
+def on_cases(kernel):
+    """Run a test on the cases of a kernel, those with an absent tensor left out."""
+    whole = [dims for dims in CASES[kernel] if None not in dims.values()]
+    return pytest.mark.parametrize("dims", whole, ids=case_id)
+
+
+def check(kernel, dims, **outputs):
+    assert_matches_spec(kernel, dims, outputs, unit=BOTH_ROUND)
+
+
+def tensors(case):
+    return {name: torch.from_numpy(value) for name, value in case.items() if isinstance(value, np.ndarray)}
+
+
+@on_cases("embed")
+def test_embed_row_by_row(dims):
+    case = make_case("embed", dims)
+    x = [case["wte"][token] + case["wpe"][n % dims["T"]] for n, token in enumerate(case["tokens"])]
+    check("embed", dims, x=x)
+
+
+@on_cases("embed_one")
+def test_embed_one_is_a_row_of_embed(dims):
+    case = make_case("embed_one", dims)
+    T, C, position = dims["T"], dims["C"], dims["position"]
+    x = np.empty((T, C))
+    tokens = np.repeat(case["tokens"], T)
+    SPEC["embed"](tokens=tokens, wte=case["wte"], wpe=case["wpe"], x=x, N=T, T=T, C=C)
+    check("embed_one", dims, x=x[position])
+
+
+@on_cases("layernorm")
+def test_layernorm_is_torch(dims):
+    case = make_case("layernorm", dims)
+    t = tensors(case)
+    y, mean, rstd = torch.native_layer_norm(t["x"], [dims["C"]], t["gain"], t["bias"], case["eps"])
+    check("layernorm", dims, y=y, mean=mean, rstd=rstd)
+
+
+@on_cases("linear")
+def test_linear_sum_by_sum(dims):
+    case = make_case("linear", dims)
+    y = np.einsum("ni,oi->no", case["x"], case["weight"]) + case["bias"] + case["residual"]
+    check("linear", dims, y=y)
+
+
+@on_cases("linear_gelu")
+def test_linear_gelu_is_torch(dims):
+    t = tensors(make_case("linear_gelu", dims))
+    h = torch.nn.functional.linear(t["x"], t["weight"], t["bias"]).requires_grad_()
+    y = torch.nn.functional.gelu(h)
+    y.sum().backward()
+    check("linear_gelu", dims, y=y.detach(), slope=h.grad)
+
+
+def test_the_normal_distribution_at_known_points_and_in_the_tail():
+    known = {0.0: 0.5, 1.0: 0.8413447460685429, -1.0: 0.15865525393145707, -8.0: 6.220960574271785e-16}
+    for h, cdf in known.items():
+        assert normal_cdf(np.array([h]))[0] == pytest.approx(cdf, rel=4e-15)
+    assert normal_density(np.array([0.0]))[0] == pytest.approx(1 / math.sqrt(2 * math.pi), rel=4e-16)
+
+
+def softmax_mean(q, keys, values):
+    """One row of attention, written out; and its log-sum-exp."""
+    scores = [(q * k).sum() / math.sqrt(len(q)) for k in keys]
+    weights = [math.exp(score) for score in scores]
+    mixed = sum(weight * value for weight, value in zip(weights, values, strict=True))
+    return mixed / sum(weights), math.log(sum(weights))
+
+
+@on_cases("attention")
+def test_attention_row_by_row(dims):
+    B, T, H, D = (dims[name] for name in "BTHD")
+    qkv = make_case("attention", dims)["qkv"].reshape(B, T, 3, H, D)
+    y, lse = np.empty((B, T, H, D)), np.empty((B, H, T))
+    for b, t, h in np.ndindex(B, T, H):
+        q, keys, values = qkv[b, t, 0, h], qkv[b, : t + 1, 1, h], qkv[b, : t + 1, 2, h]
+        y[b, t, h], lse[b, h, t] = softmax_mean(q, keys, values)
+    check("attention", dims, y=y, lse=lse)
+
+
+@on_cases("attention")
+def test_attention_is_torch(dims):
+    B, T, H, D = (dims[name] for name in "BTHD")
+    qkv = tensors(make_case("attention", dims))["qkv"]
+    q, k, v = qkv.reshape(B, T, 3, H, D).permute(2, 0, 3, 1, 4)
+    y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    scores = (q @ k.transpose(2, 3) / math.sqrt(D)).masked_fill(hidden, -math.inf)
+    check("attention", dims, y=y.transpose(1, 2), lse=scores.logsumexp(dim=-1))
+
+
+@on_cases("attention")
+def test_attention_one_step_by_step_is_attention(dims):
+    """Half of the sequence through cache_fill, the other half row by row."""
+    T, H, D = (dims[name] for name in "THD")
+    C = H * D
+    case = make_case("attention", {**dims, "B": 1})
+    qkv, y = case["qkv"], np.empty((T, C))
+    SPEC["attention"](qkv=qkv, y=y, lse=case["lse"], B=1, T=T, H=H, D=D)
+    cache_k, cache_v = np.full((T, C), np.nan), np.full((T, C), np.nan)
+    half = T // 2
+    SPEC["cache_fill"](qkv=qkv[:half], cache_k=cache_k[:half], cache_v=cache_v[:half], T=half, C=C)
+    for t in range(half, T):
+        newest = {"qkv": qkv[t : t + 1], "position": np.array([t]), "y": y[t : t + 1]}
+        SPEC["attention_one"](**newest, cache_k=cache_k, cache_v=cache_v, T=T, H=H, D=D)
+    check("attention", {**dims, "B": 1}, y=y, lse=case["lse"])
+    assert (cache_k == qkv[:, C : 2 * C]).all()
+    assert (cache_v == qkv[:, 2 * C :]).all()
+
+
+@on_cases("attention_one")
+def test_attention_one_written_out(dims):
+    H, D, position = dims["H"], dims["D"], dims["position"]
+    case = make_case("attention_one", dims)
+    q, k, v = case["qkv"].reshape(3, H * D)
+    cache_k, cache_v = case["cache_k"], case["cache_v"]
+    cache_k[position], cache_v[position] = k, v
+    keys, values = (cache[: position + 1].reshape(-1, H, D) for cache in (cache_k, cache_v))
+    y = [softmax_mean(q.reshape(H, D)[h], keys[:, h], values[:, h])[0] for h in range(H)]
+    check("attention_one", dims, y=y, cache_k=cache_k, cache_v=cache_v)
+
+
+@on_cases("cross_entropy")
+def test_cross_entropy_is_torch(dims):
+    case = make_case("cross_entropy", dims)
+    logits, targets = torch.from_numpy(case["logits"]).requires_grad_(), torch.from_numpy(case["targets"]).long()
+    losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+    (losses.sum() * case["scale"]).backward()
+    check("cross_entropy", dims, losses=losses.detach(), dlogits=logits.grad)
+
+
+@on_cases("mean_loss")
+def test_mean_loss_is_an_exact_sum(dims):
+    case = make_case("mean_loss", dims)
+    total = math.fsum(case["losses"]) * case["scale"] + (case["loss"][0] if dims["accumulate"] else 0)
+    check("mean_loss", dims, loss=[total])
+
+
+@on_cases("pick_row")
+def test_pick_row_takes_the_row(dims):
+    check("pick_row", dims, y=make_case("pick_row", dims)["x"][dims["position"]])
