@@ -48,6 +48,7 @@ class TorchEngine(Engine):
         self.device = pick_device(device)
         self.precision = pick_precision(precision, self.device)
         self.compile = compile
+        self.graphed = compile and self.device.type == "cuda"
         self.metrics_every = 20 if self.device.type == "cuda" else 1
 
         model, train = config.model, config.train
@@ -55,9 +56,9 @@ class TorchEngine(Engine):
         self.network: torch.nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
         self.lr = torch.zeros((), device=self.device)
         self.optimizer = adamw(self.model, train, self.lr)
-        self.loss_of = self.share_of_loss
+        self.train_loss = self.mean_loss
         if compile:
-            self.loss_of = torch.compile(self.share_of_loss, dynamic=False, mode=self.compile_mode)
+            self.train_loss = torch.compile(self.mean_loss, dynamic=False, mode=self.compile_mode)
 
         # Everything a captured step reads or writes lives at one address for good.
         self.offsets = torch.zeros(train.grad_accum, train.batch, dtype=torch.int64, device=self.device)
@@ -78,8 +79,8 @@ class TorchEngine(Engine):
             where = f"CPU ({torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)})"
         else:
             where = "Apple GPU"
-        how = ", eager" if not self.compile else ", one CUDA graph" if self.device.type == "cuda" else ", compiled"
-        return f"PyTorch {torch.__version__} on {where}, {self.precision}{how}"
+        how = "one CUDA graph" if self.graphed else "compiled" if self.compile else "eager"
+        return f"PyTorch {torch.__version__} on {where}, {self.precision}, {how}"
 
     async def load_corpus(self, train: bytes, val: bytes) -> None:
         self.train = byte_tensor(train).to(self.device)
@@ -109,22 +110,22 @@ class TorchEngine(Engine):
         for i, rows in enumerate(self.offsets):
             with self.accumulating(last=i == micro_batches - 1):
                 with self.arithmetic():
-                    loss = self.loss_of(self.train, rows, micro_batches)
+                    loss = self.train_loss(self.network, self.train, rows, micro_batches)
                 loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
         norm = clip_grad_norm_(self.model.parameters(), self.config.train.grad_clip or math.inf, foreach=True)
         self.optimizer.step()
         return torch.stack([functools.reduce(torch.add, losses), norm])
 
-    def share_of_loss(self, corpus: Tensor, rows: Tensor, micro_batches: int) -> Tensor:
-        """The mean cross-entropy over the windows that start at `rows`, as one of so many terms of the step's."""
+    def mean_loss(self, network: torch.nn.Module, corpus: Tensor, rows: Tensor, parts: int = 1) -> Tensor:
+        """Mean cross-entropy over the windows that start at `rows`, divided by how many such means make the step's."""
         windows = corpus[rows[:, None] + self.reach].long()  # [B, T + 1]
-        loss: Tensor = self.network(windows[:, :-1], windows[:, 1:])[1]
-        return loss / micro_batches
+        loss: Tensor = network(windows[:, :-1], windows[:, 1:])[1]
+        return loss / parts
 
     def compiled_step(self) -> None:
         try:
-            if self.device.type != "cuda":
+            if not self.graphed:
                 self.outcome = self.whole_step()
                 return
             if self.graph is None:
@@ -151,6 +152,8 @@ class TorchEngine(Engine):
         torch.cuda.current_stream(self.device).wait_stream(side)
         self.optimizer.zero_grad()
         self.restore(before)
+        for group in self.optimizer.param_groups:
+            group["capturable"] = True  # a promise that fused AdamW keeps anyway: its step counts are on the device
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=side):
             self.outcome = self.whole_step()
@@ -168,7 +171,7 @@ class TorchEngine(Engine):
         self.in_ring = []
 
     async def eval_loss(self, offsets: list[int]) -> float:
-        total, count = self.summed(*self.loss_sum(offsets))
+        total, count = self.loss_sum(offsets)
         return total / count
 
     def loss_sum(self, offsets: list[int]) -> tuple[float, int]:
@@ -177,7 +180,7 @@ class TorchEngine(Engine):
         with torch.no_grad(), self.arithmetic():
             for start in range(0, len(offsets), batch):
                 rows = self.upload(offsets[start : start + batch])
-                total += self.share_of_loss(self.val, rows, 1).to(total.device) * len(rows)
+                total += self.mean_loss(self.model, self.val, rows).to(total.device) * len(rows)
         return total.item(), len(offsets)
 
     async def export_state(self) -> State:
@@ -234,7 +237,7 @@ class TorchEngine(Engine):
             rows.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else rows.to(self.device)
         )
 
-    # What several processes do together; `distributed` overrides these.
+    # What several processes share; `distributed` overrides these, and `loss_sum`.
 
     def share(self, offsets: list[int]) -> list[int]:
         """This process's windows of a step."""
@@ -246,9 +249,6 @@ class TorchEngine(Engine):
 
     def averaged(self, metrics: Tensor) -> Tensor:
         return metrics
-
-    def summed(self, total: float, count: int) -> tuple[float, int]:
-        return total, count
 
 
 def adamw(model: GPT, train: TrainConfig, lr: Tensor) -> torch.optim.AdamW:
@@ -264,7 +264,6 @@ def adamw(model: GPT, train: TrainConfig, lr: Tensor) -> torch.optim.AdamW:
         betas=(train.beta1, train.beta2),
         eps=train.eps,
         fused=True,
-        capturable=lr.is_cuda,
     )
     for group in optimizer.param_groups:
         group["lr"] = lr  # one tensor: filling it changes the rate, in a captured step too

@@ -108,8 +108,9 @@ class Block(nn.Module):
         self.mlp = MLP(model)
 
     def forward(self, x: Tensor, cache: LayerCache | None = None) -> Tensor:
-        x = x + self.attn(self.ln1(x), cache)
-        return x + self.mlp(self.ln2(x))
+        after_attention = x + self.attn(self.ln1(x), cache)
+        out: Tensor = after_attention + self.mlp(self.ln2(after_attention))
+        return out
 
 
 class GPT(nn.Module):

@@ -1,0 +1,308 @@
+"""The PyTorch engine against the formulas of a step, and through the training loop of core."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tinygpt.core.config import RunConfig, SampleConfig, preset
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.parameters import parameters
+from tinygpt.core.progress import Progress
+from tinygpt.core.rng import batch_offsets, eval_offsets
+from tinygpt.core.sampler import generate
+from tinygpt.core.trainer import Host, Trainer, learning_rate, run_now
+from tinygpt.engines.base import State
+from tinygpt.kernels.init import initial_weights
+from tinygpt.reference.engine import RING, TorchEngine
+from tinygpt.reference.model import GPT
+
+EPS32 = float(np.finfo(np.float32).eps)
+
+
+def loaded(config: RunConfig, text: bytes, **options) -> TorchEngine:
+    engine = TorchEngine(config, device="cpu", **options)
+    run_now(engine.load_corpus(text, text[: len(text) // 4]))
+    return engine
+
+
+def offsets_of(config: RunConfig, step: int, corpus_bytes: int) -> list[int]:
+    train = config.train
+    return batch_offsets(train.seed, step, train.batch * train.grad_accum, corpus_bytes, config.model.ctx)
+
+
+def train(engine: TorchEngine, steps: range, lr: float | None = None) -> list[float]:
+    config = engine.config
+    for step in steps:
+        rate = learning_rate(config.train, step) if lr is None else lr
+        run_now(engine.train_step(step, rate, offsets_of(config, step, len(engine.train))))
+    return [row.loss for row in run_now(engine.read_metrics())]
+
+
+def windows(text: bytes, offsets: list[int], ctx: int) -> torch.Tensor:
+    return torch.tensor([list(text[o : o + ctx + 1]) for o in offsets])
+
+
+def adamw_by_hand(config: RunConfig, state: State, gradient: np.ndarray, lr: float) -> State:
+    """One step in float64, as design.md states it."""
+    c = config.train
+    g, w, m, v = (a.astype(np.float64) for a in (gradient, state.w, state.m, state.v))
+    norm = math.sqrt((g**2).sum())
+    if c.grad_clip:
+        g *= min(1.0, c.grad_clip / (norm + 1e-6))
+    step = state.step + 1
+    m = c.beta1 * m + (1 - c.beta1) * g
+    v = c.beta2 * v + (1 - c.beta2) * g**2
+    update = (m / (1 - c.beta1**step)) / (np.sqrt(v / (1 - c.beta2**step)) + c.eps)
+    decay = np.concatenate(
+        [np.full(row.size, c.weight_decay if row.decay else 0.0) for row in parameters(config.model)]
+    )
+    return State(step, w - lr * decay * w - lr * update, m, v)
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.5, 1e6])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_a_step_is_the_stated_clip_and_adamw(little, noise, clip, weight_decay):
+    config = little.replace(grad_clip=clip, weight_decay=weight_decay, schedule="cosine", warmup=2, lr=0.02)
+    engine = loaded(config, noise)
+    for step in range(1, 6):
+        before = run_now(engine.export_state())
+        rate = learning_rate(config.train, step)
+        offsets = offsets_of(config, step, len(noise))
+        model = GPT(config.model, before.w)
+        x = windows(noise, offsets, config.model.ctx)
+        model(x[:, :-1], x[:, 1:])[1].backward()
+        gradient = model.flat_grad()
+        run_now(engine.train_step(step, rate, offsets))
+        after = run_now(engine.export_state())
+        expected = adamw_by_hand(config, before, gradient, rate)
+        norm = math.sqrt((gradient.astype(np.float64) ** 2).sum())
+        assert clip in (0.0, 1e6) or norm > clip, "the clip has nothing to do"
+        assert run_now(engine.read_metrics())[0].grad_norm == pytest.approx(norm, rel=1e-5)
+        assert after.step == step == expected.step
+        # A handful of float32 roundings of each term; the clip's norm is a float32 sum.
+        assert np.allclose(after.m, expected.m, rtol=1e-5, atol=8 * EPS32 * np.abs(expected.m).max())
+        assert np.allclose(after.v, expected.v, rtol=2e-5, atol=8 * EPS32 * np.abs(expected.v).max())
+        moved = np.abs(expected.w - before.w).max()
+        assert np.abs(after.w - expected.w).max() < 4 * EPS32 * np.abs(before.w).max() + 1e-4 * moved
+
+
+def test_only_tensors_of_two_or_more_dims_decay(little, noise):
+    """With all gradients gone (moments 0, one huge clip), what moves is what decays."""
+    config = little.replace(grad_clip=1e-30, weight_decay=0.5)
+    engine = loaded(config, noise)
+    w = np.random.default_rng(1).normal(1, 0.1, initial_weights(config.model, 1).size).astype(np.float32)
+    run_now(engine.import_state(State(0, w)))
+    train(engine, range(1, 2), lr=0.1)
+    ratio = run_now(engine.export_state()).w / w
+    for row in parameters(config.model):
+        expected = 0.95 if len(row.shape) >= 2 else 1.0
+        assert np.allclose(ratio[row.offset : row.offset + row.size], expected, rtol=4 * EPS32), row.name
+
+
+def test_accumulated_micro_batches_are_one_large_batch(little, noise):
+    big = loaded(little.replace(batch=12), noise)
+    parts = loaded(little.replace(batch=4, grad_accum=3), noise)
+    a, b = train(big, range(1, 8)), train(parts, range(1, 8))
+    assert np.allclose(a, b, rtol=0, atol=64 * EPS32)
+    norms = [run_now(engine.export_state()).v for engine in (big, parts)]
+    assert np.allclose(norms[0], norms[1], rtol=1e-3, atol=1e-4 * norms[0].max())
+
+
+def test_the_start_is_cores(little, noise):
+    state = run_now(loaded(little, noise).export_state())
+    assert state.step == 0
+    assert np.array_equal(state.w, initial_weights(little.model, little.train.seed))
+    assert not state.m.any() and not state.v.any()
+
+
+def test_the_same_seed_gives_the_same_losses_bit_for_bit(little, noise):
+    assert train(loaded(little, noise), range(1, 16)) == train(loaded(little, noise), range(1, 16))
+    other = train(loaded(little.replace(seed=2), noise), range(1, 16))
+    assert other != train(loaded(little, noise), range(1, 16))
+
+
+def test_a_resumed_run_continues_bit_for_bit(little, noise):
+    config = little.replace(schedule="cosine", lr=1e-2)
+    straight = loaded(config, noise)
+    losses = train(straight, range(1, 17))
+    first = loaded(config, noise)
+    assert train(first, range(1, 8)) == losses[:7]
+    kept = run_now(first.export_state())
+    second = loaded(config, noise)
+    train(second, range(1, 4))  # a past that the import has to wipe out
+    run_now(second.import_state(kept))
+    assert train(second, range(8, 17)) == losses[7:]
+    for mine, theirs in zip(run_now(second.export_state()), run_now(straight.export_state()), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_an_exported_state_does_not_change_with_the_engine(little, noise):
+    engine = loaded(little, noise)
+    state = run_now(engine.export_state())
+    copy = state.w.copy()
+    train(engine, range(1, 3))
+    assert np.array_equal(state.w, copy)
+
+
+def test_weights_without_moments_start_a_fresh_optimizer(little, noise):
+    used, fresh = loaded(little, noise), loaded(little, noise)
+    train(used, range(1, 6))
+    run_now(used.import_state(State(0, initial_weights(little.model, little.train.seed))))
+    assert train(used, range(1, 6)) == train(fresh, range(1, 6))
+
+
+def test_validation_loss_is_the_mean_over_its_windows_and_changes_nothing(little, noise):
+    engine = loaded(little, noise)
+    offsets = eval_offsets(1, 10, len(engine.val), little.model.ctx)  # not a multiple of the batch
+    before = run_now(engine.export_state())
+    model = GPT(little.model, before.w)
+    x = windows(noise, offsets, little.model.ctx)
+    expected = model(x[:, :-1], x[:, 1:])[1].item()
+    assert run_now(engine.eval_loss(offsets)) == pytest.approx(expected, rel=8 * EPS32)
+    for a, b in zip(run_now(engine.export_state()), before, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_metrics_wait_in_order_however_seldom_they_are_read(little, noise):
+    often, seldom = loaded(little, noise), loaded(little, noise)
+    steps = range(1, RING + 7)
+    for step in steps:
+        run_now(seldom.train_step(step, 1e-3, offsets_of(little, step, len(noise))))
+    rows = run_now(seldom.read_metrics())
+    assert [row.step for row in rows] == list(steps)
+    assert [row.loss for row in rows] == [train(often, range(s, s + 1), lr=1e-3)[0] for s in steps]
+    assert run_now(seldom.read_metrics()) == []
+
+
+def test_prefill_and_decode_give_the_logits_of_the_model(little, noise):
+    engine = loaded(little, noise)
+    model = GPT(little.model, run_now(engine.export_state()).w)
+    text = noise[: little.model.ctx]
+    for prompt in (1, 5, little.model.ctx):
+        rows = [run_now(engine.prefill(text[:prompt]))]
+        rows += [run_now(engine.decode(byte)) for byte in text[prompt:]]
+        expected = model(torch.tensor([list(text)]))[0, prompt - 1 :].tolist()
+        assert len(rows[0]) == 256 and isinstance(rows[0][0], float)
+        assert np.allclose(rows, expected, rtol=0, atol=1e-5)
+
+
+def test_the_overfit_gate():
+    """The small preset on one batch of random bytes at lr 3e-3: below 0.01 in 150 steps.
+
+    Random bytes, because on real text two windows may begin alike and go on differently: no model can
+    then reach 0. At the preset's own learning rate of 3e-4 the gate takes more steps than 150.
+    """
+    config = preset("small")
+    B, T = config.train.batch, config.model.ctx
+    text = np.random.default_rng(0).integers(0, 256, B * (T + 1), dtype=np.uint8).tobytes()
+    offsets = [row * (T + 1) for row in range(B)]
+    assert len({text[o] for o in offsets}) == B, "two windows begin alike"
+    engine = loaded(config, text)
+    for step in range(1, 151):
+        run_now(engine.train_step(step, 3e-3, offsets))
+    losses = [row.loss for row in run_now(engine.read_metrics())]
+    assert 5.5 < losses[0] < 5.6
+    assert losses[-1] < 0.01
+
+
+class FakeHost(Host):
+    def __init__(self) -> None:
+        self.clock = 0.0
+        self.events: list[dict] = []
+        self.saved: dict[str, tuple[State, dict]] = {}
+
+    def now(self) -> float:
+        self.clock += 0.5
+        return self.clock
+
+    def emit(self, event) -> None:
+        self.events.append(event)
+
+    async def save(self, kind: str, state: State, progress: Progress) -> None:
+        self.saved[kind] = (state, progress.as_dict())
+
+
+def trained(engine: TorchEngine, text: bytes, progress: Progress | None = None) -> FakeHost:
+    host = FakeHost()
+    sampling = SampleConfig(tokens=24)
+    trainer = Trainer(engine.config, engine, host, len(text), len(text) // 4, progress, sample_settings=sampling)
+    assert run_now(trainer.run()) == "finished"
+    return host
+
+
+def test_the_training_loop_of_core_drives_it_and_resumes_it(little):
+    text = b"the cat sat on the mat. " * 40
+    config = little.replace(steps=40, lr=1e-2, eval_every=10, sample_every=20, checkpoint_every=0, grad_accum=2)
+    host = trained(loaded(config, text), text)
+    losses = [event["loss"] for event in host.events if event["event"] == "step"]
+    evals = [event["val_loss"] for event in host.events if event["event"] == "eval"]
+    samples = [event["text"] for event in host.events if event["event"] == "sample"]
+    assert len(losses) == 40 and losses[0] > 5.3 and losses[-1] < 2.5
+    assert len(evals) == 4 and evals[-1] < 2.5
+    assert len(samples) == 2
+
+    half = trained(loaded(config.replace(steps=20), text), text)
+    state, progress = half.saved["last"]
+    resumed = loaded(config, text)
+    run_now(resumed.import_state(state))
+    rest = trained(resumed, text, Progress.from_dict(progress))
+    assert [event["loss"] for event in rest.events if event["event"] == "step"] == losses[20:]
+    assert np.array_equal(rest.saved["last"][0].w, host.saved["last"][0].w)
+
+
+def test_generation_past_the_context_slides_the_window(little, noise):
+    engine = loaded(little, noise)
+    made = run_now(generate(engine, little.model.ctx, b"ab", SampleConfig(tokens=40, temperature=0.9)))
+    assert len(made) == 40
+    assert made == run_now(generate(engine, little.model.ctx, b"ab", SampleConfig(tokens=40, temperature=0.9)))
+
+
+def test_bf16_rounds_the_arithmetic_and_not_the_weights(little, noise):
+    half, full = loaded(little, noise, precision="bf16"), loaded(little, noise)
+    a, b = train(half, range(1, 6)), train(full, range(1, 6))
+    assert a != b and np.allclose(a, b, rtol=0, atol=2**-8)  # bf16 keeps 8 bits
+    state = run_now(half.export_state())
+    assert state.w.dtype == np.float32 and (state.w.view(np.uint32) & 0xFFFF).any()
+
+
+def test_threads_are_set(little):
+    before = torch.get_num_threads()
+    try:
+        assert "2 threads" in TorchEngine(little, device="cpu", threads=2).describe()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_what_cannot_be_is_one_clear_sentence(little, noise, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(TinyGPTError, match="finds no cuda device here; choose --device cpu or auto"):
+        TorchEngine(little, device="cuda")
+    with pytest.raises(TinyGPTError, match="no device 'tpu'"):
+        TorchEngine(little, device="tpu")
+    with pytest.raises(TinyGPTError, match="no precision 'int4'"):
+        TorchEngine(little, precision="int4")
+    with pytest.raises(TinyGPTError, match="tf32 needs a CUDA device"):
+        TorchEngine(little, device="cpu", precision="tf32")
+    with pytest.raises(TinyGPTError, match="other settings"):
+        run_now(loaded(little, noise).import_state(State(0, np.zeros(7, dtype=np.float32))))
+
+
+def test_a_machine_without_a_compiler_is_told_to_train_without(little, noise):
+    import torch._inductor.config as inductor
+
+    engine = loaded(little, noise, compile=True)
+    message = r"no-such-compiler.*train without --compile"
+    with (
+        inductor.patch({"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}),
+        pytest.raises(TinyGPTError, match=message),
+    ):
+        train(engine, range(1, 2))
+
+
+@pytest.mark.slow
+def test_compiled_on_the_cpu_it_trains_alike(little, noise):
+    compiled, eager = loaded(little, noise, compile=True), loaded(little, noise)
+    assert np.allclose(train(compiled, range(1, 9)), train(eager, range(1, 9)), rtol=0, atol=64 * EPS32)

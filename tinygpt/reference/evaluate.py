@@ -1,0 +1,75 @@
+"""How well a model predicts a text: loss, perplexity, bits per byte, and the loss of every single byte."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import functional as F
+
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.reference.model import GPT
+
+Losses = npt.NDArray[np.float32]
+Windows = npt.NDArray[np.uint8]
+
+
+class Evaluation(NamedTuple):
+    loss: float  # mean cross-entropy a byte, in nats
+    perplexity: float
+    bits_per_byte: float
+    per_byte: Losses  # [len(text) - 1]: entry i is the loss of byte i + 1, given those before it
+
+
+def evaluate(model: GPT, text: bytes, *, batch: int = 16, device: str | torch.device | None = None) -> Evaluation:
+    """Score `text` with a PyTorch model, which is moved to `device` if one is given."""
+    if device is not None:
+        model.to(device)
+    where = model.token_embedding.weight.device
+
+    def losses_of(windows: Windows) -> Losses:
+        tokens = torch.from_numpy(windows).to(where).long()
+        with torch.no_grad():
+            logits = model(tokens[:, :-1])
+            losses = F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none")
+        array: Losses = losses.cpu().numpy()
+        return array
+
+    return score(losses_of, model.config.ctx, text, batch)
+
+
+def score(losses_of: Callable[[Windows], Losses], ctx: int, text: bytes, batch: int = 16) -> Evaluation:
+    """Score `text` with anything that maps windows [B, T + 1] to the losses [B, T] of all bytes but the first."""
+    if len(text) < 2:
+        raise TinyGPTError(
+            f"a text of {len(text)} bytes cannot be evaluated: it takes 2, one to predict from the other"
+        )
+    data = np.frombuffer(text, dtype=np.uint8)
+    T = min(ctx, len(text) - 1)
+    per_byte = np.empty(len(text) - 1, dtype=np.float32)
+    scored = 0
+    starts = list(window_starts(len(text), T))
+    for first in range(0, len(starts), batch):
+        group = starts[first : first + batch]
+        losses = losses_of(np.stack([data[start : start + T + 1] for start in group]))
+        for start, row in zip(group, losses, strict=True):
+            per_byte[scored : start + T] = row[scored - start :]
+            scored = start + T
+    loss = float(per_byte.mean(dtype=np.float64))
+    perplexity = math.exp(loss) if loss < 700 else math.inf  # e^710 is more than a float holds
+    return Evaluation(loss, perplexity, loss / math.log(2), per_byte)
+
+
+def window_starts(length: int, T: int) -> Iterator[int]:
+    """Where windows of T + 1 bytes begin, so that together they predict every byte but the first.
+
+    Each begins half a window after the one before and scores only what is new to it, so from the second
+    window on no byte is predicted from fewer than half a window. The last one ends with the text.
+    """
+    last = length - 1 - T
+    yield from range(0, last, max(1, T // 2))
+    yield last
