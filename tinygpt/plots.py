@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from tinygpt.core.config import LN_VOCAB
 from tinygpt.runs import writing
 
 INK, GRID, TRAIN, VAL = "#22303c", "#dfe4e8", "#2f6fde", "#e8710a"
-SMOOTHING_STEPS = 20  # at least; long runs are smoothed over a fiftieth of their steps
+SHORTEST_REACH = 10  # steps to each side; long runs are smoothed over a fiftieth of their length
 
 
-class Smoother:
-    """Exponential moving average over about `steps` values, without the bias towards a start at zero."""
-
-    def __init__(self, steps: float) -> None:
-        self.keep = 1.0 - 1.0 / max(1.0, steps)
-        self.total = 0.0
-        self.weight = 0.0
-
-    def add(self, value: float) -> float:
-        self.total = self.keep * self.total + (1.0 - self.keep) * value
-        self.weight = self.keep * self.weight + (1.0 - self.keep)
-        return self.total / self.weight
+def smoothed(values: Sequence[float], reach: int) -> list[float]:
+    """The mean of each value and its neighbours up to `reach` away, fewer at the ends: it lags behind nothing."""
+    sums = [0.0, *accumulate(values)]
+    result = []
+    for i in range(len(values)):
+        side = min(reach, i, len(values) - 1 - i)
+        result.append((sums[i + side + 1] - sums[i - side]) / (2 * side + 1))
+    return result
 
 
 def save_loss_plot(
@@ -37,10 +34,9 @@ def save_loss_plot(
     if train:
         steps = [step for step, _ in train]
         losses = [loss for _, loss in train]
-        smoother = Smoother(max(SMOOTHING_STEPS, len(losses) / 50))
-        smooth = [smoother.add(loss) for loss in losses]
-        axes.plot(steps, losses, color=TRAIN, alpha=0.22, linewidth=0.8)
-        axes.plot(steps, smooth, color=TRAIN, linewidth=2.0, label=f"train, smoothed ({smooth[-1]:.3f})")
+        smooth = smoothed(losses, max(SHORTEST_REACH, len(losses) // 100))
+        axes.plot(steps, losses, color=TRAIN, alpha=0.3, linewidth=0.8, label="train")
+        axes.plot(steps, smooth, color=TRAIN, linewidth=2.0, label="train, smoothed")
     if val:
         best_step, best = min(val, key=lambda point: point[1])
         axes.plot(

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from tinygpt.cli.charts import loss_chart
 from tinygpt.core.progress import LossHistory
-from tinygpt.plots import Smoother
 
 SMOOTHING_STEPS = 10
 SECONDS_BETWEEN_LINES = 10.0
@@ -23,6 +22,20 @@ SAMPLE_LINES = 4
 WIDEST = 100  # columns; a curve wider than that tells no more
 STOPPING = "finishing this step, then saving; Ctrl-C again quits at once"
 TRAIN_STYLE, VAL_STYLE = "cyan", "yellow"
+
+
+class Smoother:
+    """Exponential moving average over about `steps` values, without the bias towards a start at zero."""
+
+    def __init__(self, steps: float) -> None:
+        self.keep = 1.0 - 1.0 / max(1.0, steps)
+        self.total = 0.0
+        self.weight = 0.0
+
+    def add(self, value: float) -> float:
+        self.total = self.keep * self.total + (1.0 - self.keep) * value
+        self.weight = self.keep * self.weight + (1.0 - self.keep)
+        return self.total / self.weight
 
 
 class Display:
@@ -124,7 +137,7 @@ class LivePanel(Display):
             self.sample = event["text"]
 
     def end(self) -> None:
-        self.sample = ""  # the summary shows it
+        self.sample, self.stopping = "", False  # the summary says both
         self.live.stop()
 
     def render(self) -> Group:

@@ -96,12 +96,12 @@ def execute(job: Job, output: Output) -> None:
         reason = "failed"
         try:
             reason = run_now(trainer.run())
-        except Diverged:
-            reason = "diverged"
+        except (Diverged, KeyboardInterrupt) as ending:
+            reason = "diverged" if isinstance(ending, Diverged) else "interrupted"
             raise
         finally:
             display.end()
-            close(folder, settings, engine, failed=reason in ("failed", "diverged"))
+            close(folder, settings, engine, reason)
             report.ended(reason, progress, host.train_loss(), display)
     report.after(reason, progress, host.train_loss())
     if reason == "stopped":
@@ -122,13 +122,15 @@ def prepared_folder(job: Job, settings: TrainSettings, corpus: Corpus, progress:
     return folder
 
 
-def close(folder: RunFolder | None, settings: TrainSettings, engine: Engine, failed: bool) -> None:
+def close(folder: RunFolder | None, settings: TrainSettings, engine: Engine, reason: str) -> None:
     """Draw the curve and give everything back. A run that failed keeps its own error, whatever happens here."""
     run_now(engine.close())
     if folder is None:
         return
     folder.close()
-    with suppress(*((TinyGPTError,) if failed else ())):
+    if reason == "interrupted":
+        return  # at once, as asked
+    with suppress(*((TinyGPTError,) if reason in ("failed", "diverged") else ())):
         draw(folder, settings)
 
 

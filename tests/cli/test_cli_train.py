@@ -1,0 +1,205 @@
+"""A run's folder, its settings, and its failures."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import CALM, TINY, metrics, one_line_error, succeed, tinygpt
+
+from tinygpt.cli.settings import read_settings
+from tinygpt.core.config import preset
+from tinygpt.formats import load_tinygpt
+
+
+def train(text: Path, run: Path, *more: object, steps: int = 3) -> Any:
+    return tinygpt("train", "--preset", "tiny", *TINY, *CALM, "--file", text, "--steps", steps, "--out", run, *more)
+
+
+def test_the_folder_is_complete(straight_run: Path, text_file: Path) -> None:
+    inside = {str(path.relative_to(straight_run)) for path in straight_run.rglob("*") if path.is_file()}
+    assert inside == {
+        "config.toml",
+        "metrics.jsonl",
+        "samples.txt",
+        "checkpoints/last.tinygpt",
+        "checkpoints/best.tinygpt",
+        "loss.png",
+    }
+    assert [event["step"] for event in metrics(straight_run)] == list(range(1, 61))
+    assert [event["step"] for event in metrics(straight_run, "eval")] == [10, 20, 30, 40, 50, 60]
+    assert metrics(straight_run)[0].keys() == {"event", "step", "loss", "grad_norm", "lr", "tokens_per_s", "eta_s"}
+    assert re.findall(r"^──── step (\d+) ────$", (straight_run / "samples.txt").read_text(), re.M) == ["20", "40", "60"]
+    assert (straight_run / "loss.png").read_bytes().startswith(b"\x89PNG")
+    last = load_tinygpt(straight_run / "checkpoints/last.tinygpt")
+    assert last.state.step == 60 and last.backend == "torch" and last.data["name"] == text_file.name
+
+
+def test_config_toml_can_be_fed_again(straight_run: Path, tmp_path: Path) -> None:
+    written = tomllib.loads((straight_run / "config.toml").read_text())
+    assert written["data"].keys() == {"file", "sha256"} and written["engine"]["name"] == "torch"
+    succeed("train", "--config", straight_run / "config.toml", "--steps", 2, "--out", tmp_path / "again", "--quiet")
+    assert [event["loss"] for event in metrics(tmp_path / "again")] == [
+        event["loss"] for event in metrics(straight_run)[:2]
+    ]
+    before, after = read_settings(straight_run / "config.toml"), read_settings(tmp_path / "again" / "config.toml")
+    assert after.run == before.run.replace(steps=2) and after.data == before.data and after.sample == before.sample
+
+
+def test_flags_override_the_file_and_the_file_overrides_the_preset(text_file: Path, tmp_path: Path) -> None:
+    config = tmp_path / "my.toml"
+    config.write_text(
+        f'preset = "medium"\n[model]\nlayers = 1\nctx = 24\n[data]\nfile = "{text_file}"\n[train]\nlr = 0.01\n'
+    )
+    run = tmp_path / "run"
+    flags = ["--ctx", 16, "--steps", 1, "--batch", 1, "--set", "beta2=0.99", "--set", "sample.tokens=5"]
+    succeed("train", "--config", config, *flags, "--threads", 1, "--out", run, "-q")
+    settings = read_settings(run / "config.toml")
+    expected = preset("medium").replace(layers=1, ctx=16, steps=1, batch=1, lr=0.01, beta2=0.99)
+    assert settings.run == expected and settings.sample.tokens == 5 and settings.preset == "medium"
+
+
+def test_a_preset_flag_beside_a_file_brings_its_six_numbers(tmp_path: Path) -> None:
+    from tinygpt.cli.train import new_settings
+
+    config = tmp_path / "my.toml"
+    config.write_text("[model]\nlayers = 1\n[train]\nlr = 0.01\n")
+    changes: dict[str, dict[str, Any]] = {"model": {}, "train": {"steps": 7}, "sample": {}}
+    assert new_settings(config, "large", changes).run == preset("large").replace(lr=0.01, steps=7)
+
+
+@pytest.mark.parametrize(
+    ("toml", "sentence"),
+    [
+        ("[model\n", "is not valid TOML"),
+        ("[model]\nlayer = 3\n", "did you mean 'layers'"),
+        ("[modell]\nlayers = 3\n", "did you mean 'model'"),
+        ('[train]\nlr = "fast"\n', "train.lr must be a number"),
+        ("[train]\nsteps = 2.5\n", "must be a whole number"),
+        ("[model]\nd_model = 96\nheads = 5\n", "not divisible by 5 heads"),
+        ('preset = "smal"\n', "did you mean 'small'"),
+        ("preset = 3\n", "preset must be text"),
+        ("model = 3\n", "model must be a section"),
+        ("[data]\nfiles = 'a'\n", "did you mean 'file'"),
+        ("[engine]\nthreads = 'two'\n", "engine.threads must be a whole number"),
+        ("[engine]\ncompile = 1\n", "engine.compile must be true or false"),
+        ("[data]\nname = 'a'\nfile = 'b'\n", "both a name and a file"),
+        ("\xff", "is not UTF-8"),
+    ],
+)
+def test_a_bad_config_is_one_sentence(toml: str, sentence: str, tmp_path: Path) -> None:
+    config = tmp_path / "bad.toml"
+    config.write_bytes(toml.encode("latin-1"))
+    error = one_line_error(tinygpt("train", "--config", config))
+    assert sentence in error and "bad.toml" in error
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--preset", "smal"], "did you mean 'small'"),
+        (["--set", "bta2=1"], "did you mean 'beta2'"),
+        (["--set", "beta2"], "--set takes name=value"),
+        (["--set", "batch=many"], "batch must be a whole number"),
+        (["--lr", "-1"], "train.lr must be from"),
+        (["--engine", "troch"], "did you mean 'torch'"),
+        (["--data", "shakespear"], "did you mean 'shakespeare'"),
+        (["--data", "a", "--file", "b"], "either --data or --file"),
+        (["--config", "none.toml"], "cannot read none.toml"),
+        (["--resume", "nowhere"], "nowhere is no run folder"),
+        (["--file", "no-such-text"], "no-such-text"),
+    ],
+)
+def test_a_bad_flag_is_one_sentence(flags: list[str], sentence: str) -> None:
+    assert sentence in one_line_error(tinygpt("train", *flags))
+
+
+def test_a_run_is_never_overwritten(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
+    before = (straight_run / "config.toml").read_bytes()
+    assert f"--resume {straight_run}" in one_line_error(train(text_file, straight_run))
+    assert (straight_run / "config.toml").read_bytes() == before
+    (tmp_path / "mine.txt").write_text("precious")
+    assert "not an empty folder" in one_line_error(train(text_file, tmp_path))
+
+
+def test_runs_are_numbered(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        succeed("train", "--preset", "tiny", *TINY, "--file", text_file, "--steps", 1, "-q")
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["tiny-animals-1", "tiny-animals-2"]
+
+
+def test_json_lines_are_all_of_stdout(text_file: Path, tmp_path: Path) -> None:
+    result = train(text_file, tmp_path / "run", "--json", steps=20)
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [event["event"] for event in events[:3]] == ["start", "checkpoint", "step"]
+    assert events[-1]["event"] == "end" and events[-1]["reason"] == "finished" and events[-1]["step"] == 20
+    losses = [event["loss"] for event in events if event["event"] == "step"]
+    assert losses == [event["loss"] for event in metrics(tmp_path / "run")]
+    assert events[-1]["train_loss"] == pytest.approx(sum(losses[-20:]) / 20)
+    assert events[0]["config"]["model"]["d_model"] == 16 and events[0]["run"] == str(tmp_path / "run")
+
+
+def test_people_are_told_what_matters(text_file: Path, tmp_path: Path) -> None:
+    result = train(text_file, tmp_path / "run", steps=20)
+    for part in ("parameters", "PyTorch", "animals.txt", "epochs", "train loss", "best val", "step     20  val"):
+        assert part in result.stdout, part
+    assert f"tinygpt sample {tmp_path / 'run'}" in result.stdout
+
+
+def test_advice_comes_as_warnings(text_file: Path, tmp_path: Path) -> None:
+    flags = ["--preset", "tiny", "--file", text_file, "--steps", 1, "--threads", 1, "--out", tmp_path / "run"]
+    result = succeed("train", *flags, "--d-model", 96, "-q")
+    assert "warning: The corpus is far too small" in result.stderr and result.stdout == ""
+
+
+def test_too_short_a_text_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("hi there")
+    error = one_line_error(train(tmp_path / "short.txt", tmp_path / "run"))
+    assert "one window takes ctx + 1 = 17" in error and not (tmp_path / "run").exists()
+
+
+def test_a_diverging_run_keeps_its_last_good_checkpoint(text_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    result = train(text_file, run, "--lr", 10, "--set", "grad_clip=0", "--checkpoint-every", 5, steps=200)
+    assert "training stopped at step" in one_line_error(result)
+    assert load_tinygpt(run / "checkpoints/last.tinygpt").state.step < 200
+    assert (run / "loss.png").exists() and len(metrics(run)) > 0
+
+
+def test_an_unwritable_folder_is_one_sentence(text_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "cannot write" in one_line_error(train(text_file, tmp_path / "file" / "run"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_forbidden_folder_is_one_sentence(text_file: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert "Permission denied" in one_line_error(train(text_file, tmp_path / "run"))
+
+
+def test_a_full_disk_is_one_sentence(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fills up at the checkpoint of step 10; the one of step 0 stays."""
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        if (tmp_path / "run" / "metrics.jsonl").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    error = one_line_error(train(text_file, tmp_path / "run", "--checkpoint-every", 10, steps=20))
+    assert "No space left on device" in error and str(tmp_path / "run") in error
+    assert load_tinygpt(tmp_path / "run/checkpoints/last.tinygpt").state.step == 0
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TINYGPT_DEBUG", "1")
+    result = tinygpt("train", "--preset", "smal")
+    assert result.exit_code == 1 and type(result.exception).__name__ == "TinyGPTError"

@@ -1,0 +1,149 @@
+"""`tinygpt program`: the training step, printed op by op, and its memory as a picture."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from tinygpt.cli import options
+from tinygpt.cli.options import option
+from tinygpt.cli.output import Output, size_of
+from tinygpt.core.config import DEFAULT_PRESET, preset
+from tinygpt.core.cost import bytes_touched, flops
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.lowering import Lowered
+from tinygpt.core.ops import PARSED, Op, Tensor, bits_float
+
+EXAMPLES = """Examples:
+
+\b
+  tinygpt program small                          every op of a step, with its cost
+  tinygpt program huge --plot memory.png         tensors over time
+  tinygpt program small --mode decode --json     one program as data
+"""
+
+
+def program(
+    name: Annotated[
+        str, typer.Argument(metavar="[PRESET]", help="whose step", autocompletion=options.complete_preset)
+    ] = DEFAULT_PRESET,
+    mode: Annotated[
+        str, typer.Option(help="train, eval, prefill or decode; gradient, accumulate or update with --grad-accum")
+    ] = "train",
+    batch: Annotated[int | None, option("--batch", help="sequences in a batch", panel="Model")] = None,
+    ctx: Annotated[int | None, option("--ctx", help="context length", panel="Model")] = None,
+    grad_accum: Annotated[int | None, option("--grad-accum", help="batches a step", panel="Model")] = None,
+    plot: Annotated[
+        Path | None, option("--plot", help="draw the memory map to this file (.png, .svg, .pdf)", panel=options.OUTPUT)
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """The step as data: every op with its shapes, bytes and FLOPs, and the arena's map."""
+    config = preset(name).replace(**options.given({"batch": batch, "ctx": ctx, "grad_accum": grad_accum}))
+    lowered = Lowered(config)
+    if mode not in lowered.programs:
+        raise TinyGPTError(f"there is no program '{mode}' here; there are {', '.join(lowered.programs)}")
+    output = Output(json=json)
+    if plot is not None:
+        from tinygpt.plots import save_memory_map
+
+        save_memory_map(plot, f"{name}: memory of the {mode} program", lowered.plan, mode)
+    if json:
+        typer.echo(jsonlib.dumps(as_data(name, mode, lowered)))
+        return
+    show_ops(output, mode, lowered)
+    show_arena(output, mode, lowered)
+    if plot is not None:
+        output.say(f"\nThe memory map is in {plot}.")
+
+
+def as_data(name: str, mode: str, lowered: Lowered) -> dict[str, Any]:
+    plan = lowered.plan
+    slots = plan.persistent + plan.temporary[mode]
+    return {
+        "preset": name,
+        "mode": mode,
+        "arena_bytes": plan.bytes(),
+        "persistent_bytes": 4 * plan.persistent_size,
+        "ops": [op_as_data(op) for op in lowered.programs[mode].ops],
+        "tensors": [
+            {
+                "name": slot.tensor.name,
+                "shape": list(slot.tensor.shape),
+                "kind": slot.tensor.kind,
+                "start": slot.start,
+                "size": slot.size,
+                "first": slot.first,
+                "last": slot.last,
+            }
+            for slot in slots
+        ],
+        "words": lowered.words[mode],
+    }
+
+
+def op_as_data(op: Op) -> dict[str, Any]:
+    signature = PARSED[op.kernel]
+    names = signature.inputs + signature.outputs
+    return {
+        "kernel": op.kernel,
+        "tensors": {name: t.name for name, t in zip(names, op.tensors, strict=True) if t is not None},
+        "dims": dict(zip(signature.dims, op.dims, strict=True)),
+        "scalars": dict(zip(signature.scalars, [bits_float(bits) for bits in op.scalars], strict=True)),
+        "flops": flops(op),
+        "bytes": bytes_touched(op),
+    }
+
+
+def show_ops(output: Output, mode: str, lowered: Lowered) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("", justify="right", style="dim")
+    table.add_column("kernel", style="bold")
+    table.add_column("reads", overflow="fold")
+    table.add_column("writes", overflow="fold")
+    for heading in ("bytes", "MFLOP"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    total_bytes = total_flops = 0
+    for index, op in enumerate(lowered.programs[mode].ops):
+        total_bytes, total_flops = total_bytes + bytes_touched(op), total_flops + flops(op)
+        count = len(PARSED[op.kernel].inputs)
+        cost = f"{flops(op) / 1e6:,.1f}" if flops(op) else ""
+        table.add_row(
+            str(index),
+            op.kernel,
+            shapes(op.tensors[:count]),
+            shapes(op.tensors[count:]),
+            size_of(bytes_touched(op)),
+            cost,
+        )
+    table.add_section()
+    table.add_row(
+        "", f"{len(lowered.programs[mode].ops)} ops", "", "", size_of(total_bytes), f"{total_flops / 1e6:,.1f}"
+    )
+    output.console.print(table)
+
+
+def shapes(tensors: list[Tensor | None]) -> str:
+    return "\n".join(f"{t.name} {'×'.join(str(d) for d in t.shape)}" for t in tensors if t is not None)
+
+
+def show_arena(output: Output, mode: str, lowered: Lowered) -> None:
+    plan = lowered.plan
+    temporary = plan.temporary[mode]
+    kinds: dict[str, int] = {}
+    for slot in plan.persistent:
+        kinds[slot.tensor.kind] = kinds.get(slot.tensor.kind, 0) + 4 * slot.size
+    end = max((slot.start + slot.size for slot in temporary), default=plan.persistent_size)
+    asked = sum(slot.size for slot in temporary)
+    output.say()
+    output.facts(
+        [
+            *((f"{kind}s" if kind not in "mv" else f"AdamW's {kind}", size_of(size)) for kind, size in kinds.items()),
+            ("activations", f"{size_of(4 * (end - plan.persistent_size))}, shared by {size_of(4 * asked)} of tensors"),
+            ("arena", f"{size_of(plan.bytes())} for all programs, allocated once"),
+        ]
+    )
