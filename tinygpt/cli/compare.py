@@ -63,17 +63,18 @@ def compare(
     prompt_bytes = sampling.read_prompt(prompt)
     choice = EngineChoice(**engine_changes(engine, device, threads=threads))
     models = [open_model(model), open_model(other or model, adapter)]
-    names = [str(model), str(other or model) + (f" + {adapter.name}" if adapter is not None else "")]
+    plus = f" + {adapter}" if adapter is not None else ""
+    output.facts([("A", str(model)), ("B", f"{other or model}{plus}")])
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0), expand=True)
-    for name in names:
-        table.add_column(Text(name), ratio=1, overflow="fold")
+    for name in ("A", "B"):
+        table.add_column(name, ratio=1, overflow="fold")
     if data is not None or file is not None:
         text_choice = choose_data(DataChoice(), data, file, None)
         part = split or ("all" if file is not None else "val")
         text = evaluate.part_of(text_choice, part, models[0], output)
         results = [evaluate.score(checkpoint, text, choice.device) for checkpoint in models]
-        output.say(f"on {text_choice.title()} ({part}, {len(text):,} bytes):\n")
+        output.facts([("on", f"{text_choice.title()} ({part}, {len(text):,} bytes)")])
         table.add_row(*[f"loss {found.loss:.4f}, {found.bits_per_byte:.4f} bits per byte\n" for found in results])
     samples = []
     for checkpoint in models:
@@ -82,4 +83,5 @@ def compare(
         run_now(player.close())
         samples.append(Text(printable(decode(prompt_bytes + made)).strip("\n")))
     table.add_row(*samples)
+    output.say()
     output.console.print(table)

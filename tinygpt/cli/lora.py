@@ -30,7 +30,7 @@ lora = typer.Typer(help="LoRA: train a small adapter for a model, merge it, look
 TRAIN_EXAMPLES = """Examples:
 
 \b
-  tinygpt lora train runs/small-shakespeare-1 --data moby-dick \\\\
+  tinygpt lora train runs/small-shakespeare-1 --data moby-dick \\
       --out whale.safetensors --steps 300 --lr 1e-3
   tinygpt compare runs/small-shakespeare-1 --adapter whale.safetensors
   tinygpt lora merge runs/small-shakespeare-1 whale.safetensors out.tinygpt

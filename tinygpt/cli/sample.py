@@ -45,7 +45,7 @@ def sample(
     top_p: TopP = None,
     seed: Seed = None,
     stop: Annotated[
-        str, option("--stop", help="end behind any of these bytes; \\\\n and \\\\x00 are understood", panel=SAMPLING)
+        str, option("--stop", help="end behind any of these bytes; \\n and \\x00 are understood", panel=SAMPLING)
     ] = "",
     raw: Annotated[
         bool, option("--raw", help="only the new text on stdout, byte for byte", panel=options.OUTPUT)

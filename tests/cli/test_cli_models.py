@@ -1,0 +1,175 @@
+"""The commands that work with a model that is there already."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_helpers import one_line_error, process, succeed, tinygpt
+
+from tinygpt.core.config import SampleConfig
+from tinygpt.core.sampler import generate
+from tinygpt.core.trainer import run_now
+from tinygpt.engines.select import EngineChoice, make_engine
+from tinygpt.formats import load_model, load_tinygpt
+
+
+def written_by(run: Path, prompt: bytes, settings: SampleConfig, stop: bytes = b"") -> bytes:
+    checkpoint = load_model(run)
+    engine = make_engine(checkpoint.config, EngineChoice(threads=1))
+    run_now(engine.import_state(checkpoint.state))
+    return run_now(generate(engine, checkpoint.config.model.ctx, prompt, settings, stop))
+
+
+def test_raw_is_the_new_text_byte_for_byte(straight_run: Path) -> None:
+    settings = SampleConfig(tokens=40, temperature=1.2, top_k=50, top_p=0.95, seed=7)
+    flags = ["--tokens", 40, "--temperature", 1.2, "--top-k", 50, "--top-p", 0.95, "--seed", 7, "--threads", 1]
+    result = succeed("sample", straight_run, "--prompt", "the ", "--raw", *flags)
+    assert result.stdout_bytes == written_by(straight_run, b"the ", settings)
+
+
+def test_the_prompt_comes_from_stdin(straight_run: Path) -> None:
+    prompt = b"the \xff\x00 cat"
+    result = succeed("sample", straight_run, "--prompt", "-", "--raw", "--greedy", "--tokens", 9, input=prompt)
+    assert result.stdout_bytes == written_by(straight_run, prompt, SampleConfig(tokens=9, temperature=0.0))
+
+
+def test_people_get_prompt_and_text_in_valid_utf8(straight_run: Path) -> None:
+    result = succeed("sample", straight_run, "--prompt", "né ", "--tokens", 40)
+    made = written_by(straight_run, "né ".encode(), SampleConfig(tokens=40))
+    assert result.stdout_bytes.decode() == "né " + made.decode("utf-8", "replace") + "\n"
+
+
+def test_it_ends_behind_a_stop_byte(straight_run: Path) -> None:
+    everything = written_by(straight_run, b"the ", SampleConfig(tokens=60))
+    stop = everything[20]
+    result = succeed("sample", straight_run, "--prompt", "the ", "--tokens", 60, "--raw", "--stop", f"\\x{stop:02x}")
+    assert result.stdout_bytes == everything[: everything.index(stop) + 1]
+
+
+def test_a_model_that_is_not_there(tmp_path: Path) -> None:
+    assert "no such file" in one_line_error(tinygpt("sample", tmp_path / "none.tinygpt"))
+    assert "neither a run" in one_line_error(tinygpt("sample", tmp_path))
+    assert "top_k must be from" in one_line_error(tinygpt("sample", tmp_path, "--top-k", 300))
+
+
+def test_a_reader_that_goes_away_is_no_error(straight_run: Path) -> None:
+    closed = "import os\nread, write = os.pipe()\nos.close(read)\nos.dup2(write, 1)"
+    done = process("sample", straight_run, "--tokens", 50, before=closed)
+    assert done.stderr == b""
+
+
+def test_eval_knows_the_text_of_a_run(straight_run: Path, text_file: Path) -> None:
+    result = json.loads(succeed("eval", straight_run, "--json").stdout)
+    assert (result["text"], result["split"]) == (text_file.name, "val")
+    assert result["bytes"] == int(len(text_file.read_bytes()) * 0.1)
+    assert result["perplexity"] == pytest.approx(math.exp(result["loss"]))
+    assert result["bits_per_byte"] == pytest.approx(result["loss"] / math.log(2))
+    assert f"{result['loss']:.4f} nats per byte" in succeed("eval", straight_run).stdout
+
+
+def test_eval_writes_the_loss_of_every_byte(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
+    command = ["eval", straight_run, "--file", text_file, "--json", "--per-byte"]
+    result = json.loads(succeed(*command, tmp_path / "losses.csv").stdout)
+    succeed(*command, tmp_path / "losses.npy")
+    text, losses = text_file.read_bytes(), np.load(tmp_path / "losses.npy")
+    assert result["split"] == "all" and result["bytes"] == len(text) == len(losses) + 1
+    assert result["loss"] == pytest.approx(losses.mean(), rel=1e-5)
+    with (tmp_path / "losses.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["byte"]) for row in rows] == list(text[1:]) and rows[0]["position"] == "1"
+    np.testing.assert_allclose([float(row["loss"]) for row in rows], losses, atol=1e-6)
+
+
+def test_eval_needs_a_text_it_can_know(straight_run: Path, tmp_path: Path) -> None:
+    model = straight_run / "checkpoints/best.tinygpt"
+    assert "Give --data or --file" in one_line_error(tinygpt("eval", model))
+    assert "--split must be" in one_line_error(tinygpt("eval", straight_run, "--split", "test"))
+    assert ".csv or .npy" in one_line_error(tinygpt("eval", straight_run, "--per-byte", tmp_path / "a.txt"))
+
+
+@pytest.fixture(scope="module")
+def adapter(straight_run: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("adapters") / "animals.safetensors"
+    few = ["--steps", 20, "--eval-every", 10, "--rank", 2, "--lr", 0.01, "--threads", 1, "--set", "sample_every=0"]
+    result = succeed("lora", "train", straight_run, "--file", text_file, "--out", path, *few)
+    assert "Wrote" in result.stdout and "best validation loss" in result.stdout
+    return path
+
+
+def test_an_adapter_is_small_and_says_what_it_is(adapter: Path) -> None:
+    assert adapter.stat().st_size < 8_000
+    described = succeed("lora", "info", adapter).stdout
+    for part in ("animals", "d_model 16", "2, alpha 16, on q_proj,v_proj", "20 steps on animals.txt", "best val"):
+        assert part in described, part
+
+
+def test_an_adapter_is_not_overwritten(adapter: Path, straight_run: Path, text_file: Path) -> None:
+    command = ["lora", "train", straight_run, "--file", text_file, "--out", adapter]
+    assert "exists already" in one_line_error(tinygpt(*command))
+
+
+def test_merged_is_what_the_adapter_does(adapter: Path, straight_run: Path, text_file: Path, tmp_path: Path) -> None:
+    merged = tmp_path / "merged.tinygpt"
+    succeed("lora", "merge", straight_run, adapter, merged)
+    assert (load_tinygpt(merged).lora or {})["rank"] == 2
+    base, on_top, plain = (
+        json.loads(succeed("eval", *model, "--file", text_file, "--json").stdout)["loss"]
+        for model in ([straight_run], [straight_run, "--adapter", adapter], [merged])
+    )
+    assert on_top == plain < base
+    raw = ["--raw", "--tokens", 20, "--threads", 1]
+    assert (
+        succeed("sample", straight_run, "--adapter", adapter, *raw).stdout_bytes
+        == succeed("sample", merged, *raw).stdout_bytes
+    )
+    assert "was trained on" in one_line_error(tinygpt("lora", "merge", merged, adapter, tmp_path / "twice.tinygpt"))
+
+
+def test_compare_sets_two_models_side_by_side(adapter: Path, straight_run: Path, text_file: Path) -> None:
+    quick = ["--tokens", 20, "--threads", 1]
+    result = succeed("compare", straight_run, "--adapter", adapter, "--file", text_file, *quick)
+    losses = [
+        float(word) for word in result.stdout.replace(",", " ").split() if word.count(".") == 1 and word[0].isdigit()
+    ]
+    assert result.stdout.count("bits per byte") == 2 and losses[2] < losses[0]
+    same = succeed("compare", straight_run, straight_run / "checkpoints/best.tinygpt", *quick)
+    assert "straight" in same.stdout
+    assert "what to compare with" in one_line_error(tinygpt("compare", straight_run))
+
+
+def test_convert_there_and_back(straight_run: Path, tmp_path: Path) -> None:
+    weights = load_model(straight_run).state.w
+    succeed("convert", straight_run, tmp_path / "m.safetensors")
+    succeed("convert", tmp_path / "m.safetensors", tmp_path / "m.tinygpt")
+    succeed("convert", straight_run, tmp_path / "hf", "--to", "huggingface")
+    for target in ("m.tinygpt", "hf"):
+        np.testing.assert_array_equal(load_model(tmp_path / target).state.w, weights)
+    assert "does not tell the format" in one_line_error(tinygpt("convert", straight_run, tmp_path / "m"))
+
+
+def test_inspect(straight_run: Path) -> None:
+    shown = succeed("inspect", straight_run).stdout
+    for part in (
+        "d_model 16",
+        "blocks.0.mlp.fc_in.weight",
+        "64 × 16",
+        "checksum   right",
+        "loss from 5.",
+        "█",
+        "sample",
+    ):
+        assert part in shown, part
+    facts = json.loads(succeed("inspect", straight_run, "--json").stdout)
+    assert facts["config"]["model"]["ctx"] == 16 and len(facts["tensors"]) == 20
+
+
+def test_a_broken_file_is_one_sentence(straight_run: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short.tinygpt"
+    short.write_bytes((straight_run / "checkpoints/last.tinygpt").read_bytes()[:5000])
+    for command in (["inspect", short], ["sample", short], ["eval", short], ["convert", short, tmp_path / "a.tinygpt"]):
+        assert "short.tinygpt" in one_line_error(tinygpt(*command))

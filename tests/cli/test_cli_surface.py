@@ -1,0 +1,175 @@
+"""What the commands show: help, defaults, tables; and how fast they come up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from cli_helpers import process, succeed, tinygpt
+
+from tinygpt import __version__, data
+from tinygpt.cli import app, options
+from tinygpt.cli.charts import averaged, loss_chart, sparkline
+from tinygpt.cli.display import duration, printable, rate
+from tinygpt.cli.settings import TrainSettings, settings_of
+from tinygpt.core.config import (
+    DEFAULT_PRESET,
+    PRESETS,
+    LoraConfig,
+    ModelConfig,
+    SampleConfig,
+    Settings,
+    TrainConfig,
+    preset,
+)
+from tinygpt.core.parameters import parameter_count
+from tinygpt.data import Corpus
+from tinygpt.plots import smoothed
+
+COMMANDS = ["train", "sample", "eval", "compare", "convert", "inspect", "presets", "doctor", "lora", "data"]
+
+
+def help_of(*command: str) -> dict[str, str]:
+    """Each option's help by its flag, as typer has it."""
+    found = typer.main.get_command(app)
+    for name in command:
+        found = found.commands[name]  # type: ignore[attr-defined]
+    return {parameter.opts[0]: getattr(parameter, "help", "") or "" for parameter in found.params}
+
+
+@pytest.mark.parametrize(
+    ("command", "section"),
+    [
+        (["train"], TrainConfig),
+        (["sample"], SampleConfig),
+        (["lora", "train"], LoraConfig),
+        (["compare"], SampleConfig),
+    ],
+)
+def test_helps_and_defaults_are_cores(command: list[str], section: type[Settings]) -> None:
+    helps = help_of(*command)
+    of_preset = ("batch", "steps") if command == ["train"] else ("batch",)
+    compared = 0
+    for field in section.FIELDS:
+        shown = helps.get(f"--{field.name.replace('_', '-')}")
+        if shown is not None and field.name not in of_preset:
+            assert shown.startswith(field.help) and f"[default: {options.shown(field.default)}]" in shown, field.name
+            compared += 1
+    assert compared >= 3
+
+
+def test_the_presets_numbers_are_left_to_the_preset() -> None:
+    helps = help_of("train")
+    for name in ("layers", "d_model", "heads", "ctx", "steps", "batch"):
+        assert "[default: the preset's]" in helps[f"--{name.replace('_', '-')}"]
+    assert f"[default: {DEFAULT_PRESET}]" in helps["--preset"]
+    assert options.DEFAULT_CORPUS == data.DEFAULT_CORPUS and f"[default: {data.DEFAULT_CORPUS}]" in helps["--data"]
+
+
+def test_settings_without_flags_are_cores() -> None:
+    settings = settings_of({})
+    assert settings.run == preset(DEFAULT_PRESET) and settings.sample == SampleConfig()
+    assert settings == TrainSettings.of_preset(DEFAULT_PRESET)
+
+
+def test_every_core_setting_can_be_set() -> None:
+    from tinygpt.cli.settings import parse_assignments
+
+    for section in (ModelConfig, TrainConfig, SampleConfig):
+        for field in section.FIELDS:
+            values = parse_assignments([f"{section.SECTION}.{field.name}={field.default}"])
+            assert values[section.SECTION] == {field.name: field.default}
+
+
+def test_presets_are_cores() -> None:
+    listed = json.loads(succeed("presets", "--json").stdout)
+    assert listed["default"] == DEFAULT_PRESET
+    shown = succeed("presets").stdout
+    for row, found in zip(PRESETS, listed["presets"], strict=True):
+        count = parameter_count(preset(row.name).model)
+        assert found == {**row._asdict(), "parameters": count}
+        line = next(line for line in shown.splitlines() if line.startswith(row.name))
+        numbers = [word for word in line.replace(",", "").split()[1:] if word.isdigit()]
+        assert numbers[:7] == [str(n) for n in (*row[1:], count)]
+
+
+@pytest.mark.parametrize("command", [[], *[[name] for name in COMMANDS], ["lora", "train"], ["data", "show"]])
+def test_help_fits_80_columns(command: list[str]) -> None:
+    for flag in ("-h", "--help"):
+        result = succeed(*command, flag)
+        assert "Usage:" in result.stdout and max(map(len, result.stdout.splitlines())) <= 80
+        assert "\\\\" not in result.stdout and "[/" not in result.stdout  # markup that did not work
+
+
+def test_version_and_unknown_commands() -> None:
+    assert succeed("--version").stdout == f"tinygpt {__version__}\n"
+    assert tinygpt("trian").exit_code == 2 and tinygpt("train", "--stepz", 3).exit_code == 2
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """Start-up is quick because nothing large is imported before it is needed."""
+    code = "import sys, atexit; atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))"
+    for command in (["train", "--help"], ["presets"]):
+        loaded = process(*command, before=code).stderr.decode().split()
+        assert not {"torch", "numpy", "matplotlib", "httpx", "safetensors", "tinygpt.data"} & set(loaded)
+
+
+def test_doctor_says_what_is_there_and_what_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "wgpu", None)  # as if not installed
+    monkeypatch.setenv("TINYGPT_CACHE", str(tmp_path))
+    report = json.loads(succeed("doctor", "--json").stdout)
+    checks = {check["name"]: check for check in report["checks"]}
+    assert checks["Python"]["status"] == checks["torch engine"]["status"] == checks["cache"]["status"] == "ok"
+    assert checks["WebGPU"]["status"] == "missing" and "tinygpt[webgpu]" in checks["WebGPU"]["remedy"]
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TINYGPT_CACHE", str(tmp_path / "file"))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    shown = succeed("doctor").stdout
+    assert "! cache" in shown and "→ pip install 'tinygpt[torch]'" in shown
+
+
+def test_data_list_and_show(text_file: Path) -> None:
+    names = [info["name"] for info in json.loads(succeed("data", "list", "--json").stdout)]
+    assert names == [info.name for info in data.list_corpora()]
+    assert "shakespeare *" in succeed("data", "list").stdout
+    shown = succeed("data", "show", "--file", text_file, "--bytes", 30).stdout
+    assert f"{len(text_file.read_bytes()):,} bytes" in shown and shown.endswith("the big cat sat on the mat.\nth\n")
+
+
+def test_data_fetch_writes_the_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: dict[str, object] = {}
+
+    def load(name: str | None, **options: object) -> Corpus:
+        asked.update(options, name=name)
+        return Corpus("quotes", b"to be\xff", "two rows")
+
+    monkeypatch.setattr(data, "load_corpus", load)
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    result = succeed("data", "fetch", "quotes", "--budget", 99, "--refresh", "--out", tmp_path / "quotes.txt")
+    assert (tmp_path / "quotes.txt").read_bytes() == b"to be\xff" and "two rows" in result.stdout
+    assert (asked["name"], asked["budget"], asked["refresh"], asked["token"]) == ("quotes", 99, True, "secret")
+
+
+def test_curves() -> None:
+    assert sparkline([1, 2, 3, 8], 4) == "▁▂▃█" and sparkline([], 4) == "" and sparkline([5, 5], 4) == "▁▁"
+    assert averaged([(1, 1.0), (2, 3.0), (7, 5.0)], 3) == [2.0, None, 5.0]
+    falling = [(step, 5.0 - step / 100) for step in range(1, 301)]
+    rows = [row.plain for row in loss_chart(falling, [(300, 2.5)], 60, 5, "cyan", "yellow")]
+    assert len(rows) == 6 and all(len(row) == 60 for row in rows)
+    assert rows[0].startswith(" 4.98 ┤⠉") and rows[4].startswith(" 2.0") and rows[5].endswith("300")
+    assert [row.plain for row in loss_chart([(1, 5.0)], [], 40, 3, "", "")][-1].startswith("       step 1")
+
+
+def test_smoothing_lags_behind_nothing() -> None:
+    line = [float(i) for i in range(50)]
+    assert smoothed(line, 10) == pytest.approx(line)
+    assert smoothed([0.0, 1.0] * 20, 5)[20] == pytest.approx(0.5, abs=0.1)
+
+
+def test_words_for_numbers() -> None:
+    assert (rate(512), rate(49_600), rate(1.25e6)) == ("512 tokens/s", "49.6k tokens/s", "1.25M tokens/s")
+    assert (duration(5), duration(65), duration(3700)) == ("0:05", "1:05", "1:01:40")
+    assert printable("a\x1b[2J\tb\n") == "a·[2J·b\n"
