@@ -1,0 +1,104 @@
+"""Runs one C++ kernel on a case's arrays: an arena with guards between them, words, and Python threads."""
+
+import ctypes
+import functools
+import platform
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinygpt.core.lowering import scratch_floats
+from tinygpt.core.ops import KERNEL_NAMES, PARSED, Op, float_bits
+from tinygpt.kernels.build import compile_kernels
+
+LINE = 16  # floats in 64 bytes, the arena's unit
+GUARD = 4 * LINE
+GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes it
+
+
+def cpu_lanes() -> list[int]:
+    """Widths of vectors that this CPU runs."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return [4]
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    return [4] + [8] * (" avx2 " in flags) + [16] * (" avx512vl " in flags)
+
+
+@functools.cache
+def library(lanes: int) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(compile_kernels(lanes)))
+    pointer, i64, i32 = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
+    loaded.tg_run.argtypes = [pointer, pointer, i64, pointer, i32, i32]
+    loaded.tg_run.restype = None
+    loaded.tg_init.argtypes = [pointer, i64, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, ctypes.c_double]
+    loaded.tg_init.restype = None
+    return loaded
+
+
+def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1) -> dict[str, Any]:
+    """The outputs that the case has, by name; the case is left as it was."""
+    signature = PARSED[kernel]
+    names = signature.inputs + signature.outputs
+    arrays = {name: np.asarray(case[name]) for name in names if case[name] is not None}
+    op = Op(kernel, [], [case[name] for name in signature.dims], [float_bits(case[name]) for name in signature.scalars])
+    scratch = np.full(scratch_floats(op), np.nan, np.float32)
+
+    arena = AlignedArena(sum(a.size + 2 * GUARD for a in [*arrays.values(), scratch]) + GUARD)
+    offsets = {name: arena.put(array) for name, array in arrays.items()}
+    words = [offsets.get(name, -1) for name in names]
+    words.append(arena.put(scratch))
+    words += op.dims + op.scalars
+    replay(lanes, arena.floats, [KERNEL_NAMES.index(kernel), len(words) + 2, *words], threads)
+    arena.check_guards()
+    for name in signature.inputs:
+        if name in arrays:
+            assert arena.get(offsets[name], arrays[name]).tobytes() == in_arena(arrays[name]).tobytes(), (
+                f"{kernel} wrote to its input {name}"
+            )
+    return {name: arena.get(offsets[name], arrays[name]) for name in signature.outputs if name in arrays}
+
+
+def in_arena(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.int32 if array.dtype.kind == "i" else np.float32)
+
+
+class AlignedArena:
+    """Floats whose place 0 is 64-byte aligned, all guards at first."""
+
+    def __init__(self, size: int) -> None:
+        raw = np.empty(size + LINE, np.float32)
+        skip = -raw.ctypes.data % 64 // 4
+        self.floats = raw[skip : skip + size]
+        self.floats.view(np.int32)[:] = GUARD_BITS
+        self.is_guard = np.ones(size, bool)
+        self.end = GUARD
+
+    def put(self, array: np.ndarray) -> int:
+        """Where it begins, in lines."""
+        begin = self.end
+        self.floats.view(np.int32)[begin : begin + array.size] = in_arena(array).view(np.int32).reshape(-1)
+        self.is_guard[begin : begin + array.size] = False
+        self.end = (begin + array.size + GUARD) // LINE * LINE
+        return begin // LINE
+
+    def get(self, line: int, like: np.ndarray) -> np.ndarray:
+        flat = self.floats[line * LINE : line * LINE + like.size]
+        return flat.view(np.int32 if like.dtype.kind == "i" else np.float32).reshape(like.shape).copy()
+
+    def check_guards(self) -> None:
+        touched = self.is_guard & (self.floats.view(np.int32) != GUARD_BITS)
+        assert not touched.any(), f"written outside of a tensor, at floats {np.flatnonzero(touched)[:8]}"
+
+
+def replay(lanes: int, arena: np.ndarray, words: list[int], threads: int) -> None:
+    """tg_run on `threads` threads at once."""
+    code = np.array(words, np.int32)
+    barrier = np.zeros(2, np.int32)
+    arguments = (arena.ctypes.data, code.ctypes.data, len(code), barrier.ctypes.data)
+    team = [threading.Thread(target=library(lanes).tg_run, args=(*arguments, i, threads)) for i in range(threads)]
+    for member in team:
+        member.start()
+    for member in team:
+        member.join()

@@ -1,0 +1,308 @@
+// Causal self-attention by blocks of queries and keys; no T x T matrix is stored.
+//
+// Scores are kept turned round, [key][query], a query to a lane: the softmax then never crosses lanes, k and v
+// are read where they lie, and only q, dy and the results are transposed, once a block of queries.
+// A score is kept as a power of two: p = 2^(s - lse) with s = q . k scale log2(e), lse log2(e) for the natural one.
+#include "args.h"
+#include "products.h"
+#include "vecmath.h"
+
+constexpr i64 BLOCK = 64;  // queries, and keys, at a time
+constexpr i64 STRIP = 16;  // keys at a time on the diagonal, whose queries begin where the keys do
+constexpr float LOG2_E = 1.44269504f, LN_2 = 0.693147181f;
+constexpr float MASKED = -1e30f;
+constexpr i32 SLICES = 64;  // of scratch: more threads than that, or than items, have nothing to do here
+
+static_assert(STRIP % LANES == 0 && BLOCK % STRIP == 0);
+
+// One block of queries against one block of keys. On the diagonal, strip by strip, a key meets the queries from
+// its strip on; elsewhere every query. Queries are padded to whole vectors.
+struct Meeting {
+  i64 queries, keys;
+  bool diagonal;
+  i64 columns() const { return ceil_div(queries, LANES) * LANES; }
+  i64 strip() const { return diagonal ? STRIP : BLOCK; }
+  i64 first_query(i64 key) const { return diagonal ? key : 0; }
+  // How many keys the queries from `query` on have scores for, masked ones included.
+  i64 keys_of(i64 query) const { return diagonal ? min_of(keys, (query / STRIP + 1) * STRIP) : keys; }
+  // Calls f(first key, keys, first query, queries as columns) for each strip.
+  template <class F>
+  void each_strip(F f) const {
+    for (i64 key = 0; key < keys; key += strip()) {
+      i64 query = first_query(key);
+      f(key, min_of(strip(), keys - key), query, columns() - query);
+    }
+  }
+};
+
+// rows [count, size] times factor -> columns [size][BLOCK], zero where rows are missing from whole vectors.
+static void to_columns(const float* rows, i64 stride, i64 count, i64 size, float factor, float* columns) {
+  for (i64 i = 0; i < count; i += LANES)
+    each_vec(0, size, [&](i64 d, auto lanes) {
+      vec square[LANES];
+      for (int j = 0; j < LANES; j++)
+        square[j] = i + j < count ? load(rows + (i + j) * stride + d, lanes) * factor : vec{};
+      transpose(square);
+      for (int j = 0; j < LANES; j++)
+        if (d + j < size) store(columns + (d + j) * BLOCK + i, square[j]);
+    });
+}
+
+// And back: columns [size][BLOCK] -> rows [count, size].
+static void to_rows(const float* columns, i64 count, i64 size, float* rows, i64 stride) {
+  for (i64 i = 0; i < count; i += LANES)
+    each_vec(0, size, [&](i64 d, auto lanes) {
+      vec square[LANES];
+      for (int j = 0; j < LANES; j++) square[j] = d + j < size ? load(columns + (d + j) * BLOCK + i) : vec{};
+      transpose(square);
+      for (int j = 0; j < LANES; j++)
+        if (i + j < count) store(rows + (i + j) * stride + d, square[j], lanes);
+    });
+}
+
+// scores[key][query] = sum over d of k[key][d] q_columns[d][query]
+static void make_scores(const Meeting& block, const float* k, i64 k_row, const float* q_columns, i64 D, float* scores) {
+  block.each_strip([&](i64 key, i64 keys, i64 query, i64 columns) {
+    product({k + key * k_row, k_row, 1}, q_columns + query, BLOCK, scores + key * BLOCK + query, BLOCK, keys, columns, D,
+            OVERWRITE);
+  });
+}
+
+// columns[d][query] += sum over keys of v[key][d] p[key][query]
+static void add_values(const Meeting& block, const float* p, const float* v, i64 v_row, i64 D, float* columns) {
+  block.each_strip([&](i64 key, i64 keys, i64 query, i64 count) {
+    product({v + key * v_row, 1, v_row}, p + key * BLOCK + query, BLOCK, columns + query, BLOCK, D, count, keys, ADD);
+  });
+}
+
+// Where key is after query: -inf, for all practical purposes.
+INLINE vec mask_future(vec score, i64 key, i64 query) {
+  return LANE_NUMBERS >= (i32)(key - query) ? score : splat(MASKED);
+}
+
+// What a block of queries knows of the keys seen so far.
+struct Softmax {
+  float top[BLOCK];  // the largest score
+  float sum[BLOCK];  // of 2^(score - top)
+};
+
+// scores -> 2^(score - top), with the top of all keys seen; y_columns are brought down to the new top.
+static void online_softmax(const Meeting& block, float* scores, Softmax& seen, i64 D, float* y_columns) {
+  for (i64 query = 0; query < block.columns(); query += LANES) {
+    i64 keys = block.keys_of(query);
+    vec old_top = load(seen.top + query), top = old_top;
+    for (i64 key = 0; key < keys; key++) {
+      float* at = scores + key * BLOCK + query;
+      if (block.diagonal && key > query) store(at, mask_future(load(at), key, query));
+      top = max_of(top, load(at));
+    }
+    vec sum{};
+    for (i64 key = 0; key < keys; key++) {
+      float* at = scores + key * BLOCK + query;
+      vec p = exp2(load(at) - top);
+      sum += p;
+      store(at, p);
+    }
+    vec shrink = exp2(old_top - top);
+    store(seen.top + query, top);
+    store(seen.sum + query, fma(load(seen.sum + query), shrink, sum));
+    for (i64 d = 0; d < D; d++) store(y_columns + d * BLOCK + query, load(y_columns + d * BLOCK + query) * shrink);
+  }
+}
+
+// q, k and v of one head of one sequence, rows `row` floats apart.
+struct Head {
+  const float *q, *k, *v;
+  i64 row;
+};
+
+static Head head_of(const float* qkv, i64 item, i64 T, i64 H, i64 D) {
+  i64 C = H * D;
+  const float* q = qkv + item / H * T * 3 * C + item % H * D;
+  return {q, q + C, q + 2 * C, 3 * C};
+}
+
+// Those of the team that have a slice of scratch and something to do; the others' share is empty.
+static Range share_of_crew(const Team& team, i64 items) {
+  i32 crew = (i32)min_of(team.threads, min_of(SLICES, items));
+  return team.thread < crew ? Team{team.thread, crew, nullptr}.share(items) : Range{0, 0};
+}
+
+// scratch, a thread: q_columns and y_columns [D][BLOCK], scores [BLOCK][BLOCK]
+static void attention(const attention_args& a, Team& team) {
+  i64 T = a.T, H = a.H, D = a.D, C = H * D;
+  float scale = LOG2_E / __builtin_sqrtf((float)D);
+  float* q_columns = a.scratch + team.thread * (2 * D + BLOCK) * BLOCK;
+  float* y_columns = q_columns + D * BLOCK;
+  float* scores = y_columns + D * BLOCK;
+  i64 blocks = ceil_div(T, BLOCK);
+  Range items = share_of_crew(team, a.B * H * blocks);
+  for (i64 item = items.begin; item < items.end; item++) {
+    Head head = head_of(a.qkv, item / blocks, T, H, D);
+    i64 first = item % blocks * BLOCK, queries = min_of(BLOCK, T - first);
+    Softmax seen;
+    for (i64 i = 0; i < BLOCK; i++) seen.top[i] = MASKED, seen.sum[i] = 0;
+    for (i64 i = 0; i < D * BLOCK; i++) y_columns[i] = 0;
+    to_columns(head.q + first * head.row, head.row, queries, D, scale, q_columns);
+
+    for (i64 key = 0; key <= first; key += BLOCK) {
+      Meeting block{queries, min_of(BLOCK, T - key), key == first};
+      make_scores(block, head.k + key * head.row, head.row, q_columns, D, scores);
+      online_softmax(block, scores, seen, D, y_columns);
+      add_values(block, scores, head.v + key * head.row, head.row, D, y_columns);
+    }
+
+    for (i64 query = 0; query < queries; query += LANES) {
+      vec inverse = 1.0f / load(seen.sum + query);
+      for (i64 d = 0; d < D; d++) store(y_columns + d * BLOCK + query, load(y_columns + d * BLOCK + query) * inverse);
+      store(seen.sum + query, (load(seen.top + query) + log(load(seen.sum + query)) * LOG2_E) * LN_2);
+    }
+    i64 batch = item / blocks / H, h = item / blocks % H;
+    to_rows(y_columns, queries, D, a.y + (batch * T + first) * C + h * D, C);
+    if (a.lse)
+      for (i64 i = 0; i < queries; i++) a.lse[item / blocks * T + first + i] = seen.sum[i];
+  }
+}
+
+// delta_i = dy_i . y_i for `count` rows
+static void row_products(const float* dy, const float* y, i64 row, i64 count, i64 D, float* delta) {
+  for (i64 i = 0; i < count; i += LANES) {
+    vec sums[LANES];
+    for (int j = 0; j < LANES; j++) {
+      sums[j] = vec{};
+      i64 at = min_of(i + j, count - 1) * row;
+      each_vec(0, D, [&](i64 d, auto lanes) {
+        sums[j] = fma(load(dy + at + d, lanes), load(y + at + d, lanes), sums[j]);
+      });
+    }
+    transpose(sums);
+    vec total = sums[0];
+    for (int j = 1; j < LANES; j++) total += sums[j];
+    store(delta + i, total);
+  }
+}
+
+// scores -> p, dp -> ds = p (dp - delta) scale
+static void softmax_backward(const Meeting& block, const float* lse, const float* delta, float scale, float* scores,
+                             float* dp) {
+  for (i64 query = 0; query < block.columns(); query += LANES) {
+    vec row_lse = load(lse + query) * LOG2_E, row_delta = load(delta + query);
+    i64 keys = block.keys_of(query);
+    for (i64 key = 0; key < keys; key++) {
+      float *s_at = scores + key * BLOCK + query, *dp_at = dp + key * BLOCK + query;
+      vec score = load(s_at);
+      if (block.diagonal && key > query) score = mask_future(score, key, query);
+      vec p = exp2(score - row_lse);
+      store(s_at, p);
+      store(dp_at, p * (load(dp_at) - row_delta) * scale);
+    }
+  }
+}
+
+// drows[key] (+)= sum over queries of weights[key][query] rows[query]: the first queries that meet a key are the
+// diagonal's, and overwrite.
+static void add_queries(const Meeting& block, const float* weights, const float* rows, i64 row, i64 D, float* drows,
+                        i64 drow) {
+  block.each_strip([&](i64 key, i64 keys, i64 query, i64) {
+    product({weights + key * BLOCK + query, BLOCK, 1}, rows + query * row, row, drows + key * drow, drow, keys, D,
+            block.queries - query, block.diagonal ? OVERWRITE : ADD);
+  });
+}
+
+// scratch, a thread: q_columns, dy_columns and dq_columns [D][BLOCK], scores and dp [BLOCK][BLOCK]
+static void attention_backward(const attention_backward_args& a, Team& team) {
+  i64 T = a.T, H = a.H, D = a.D, C = H * D;
+  float scale = 1.0f / __builtin_sqrtf((float)D);
+  float* q_columns = a.scratch + team.thread * (3 * D + 2 * BLOCK) * BLOCK;
+  float* dy_columns = q_columns + D * BLOCK;
+  float* dq_columns = dy_columns + D * BLOCK;
+  float* scores = dq_columns + D * BLOCK;
+  float* dp = scores + BLOCK * BLOCK;
+  Range items = share_of_crew(team, a.B * H);
+  for (i64 item = items.begin; item < items.end; item++) {
+    Head head = head_of(a.qkv, item, T, H, D);
+    float* dq = a.dqkv + (head.q - a.qkv);
+    float *dk = dq + C, *dv = dq + 2 * C;
+    i64 y_at = item / H * T * C + item % H * D;
+    for (i64 first = 0; first < T; first += BLOCK) {
+      i64 queries = min_of(BLOCK, T - first);
+      const float *q = head.q + first * head.row, *dy = a.dy + y_at + first * C;
+      float lse[BLOCK] = {}, delta[BLOCK] = {};
+      for (i64 i = 0; i < queries; i++) lse[i] = a.lse[item * T + first + i];
+      row_products(dy, a.y + y_at + first * C, C, queries, D, delta);
+      to_columns(q, head.row, queries, D, LOG2_E * scale, q_columns);
+      to_columns(dy, C, queries, D, 1.0f, dy_columns);
+      for (i64 i = 0; i < D * BLOCK; i++) dq_columns[i] = 0;
+
+      for (i64 key = 0; key <= first; key += BLOCK) {
+        Meeting block{queries, min_of(BLOCK, T - key), key == first};
+        const float *k = head.k + key * head.row, *v = head.v + key * head.row;
+        make_scores(block, k, head.row, q_columns, D, scores);
+        make_scores(block, v, head.row, dy_columns, D, dp);
+        softmax_backward(block, lse, delta, scale, scores, dp);
+        add_queries(block, scores, dy, C, D, dv + key * head.row, head.row);
+        add_queries(block, dp, q, head.row, D, dk + key * head.row, head.row);
+        add_values(block, dp, k, head.row, D, dq_columns);
+      }
+      to_rows(dq_columns, queries, D, dq + first * head.row, head.row);
+    }
+  }
+}
+
+static void cache_fill(const cache_fill_args& a, Team& team) {
+  Range rows = team.share(a.T);
+  for (i64 t = rows.begin; t < rows.end; t++) {
+    const float* k = a.qkv + t * 3 * a.C + a.C;
+    each_vec(0, a.C, [&](i64 c, auto lanes) {
+      store(a.cache_k + t * a.C + c, load(k + c, lanes), lanes);
+      store(a.cache_v + t * a.C + c, load(k + a.C + c, lanes), lanes);
+    });
+  }
+}
+
+// One query: a head to a thread, keys in blocks, their scores side by side.
+static void attention_one(const attention_one_args& a, Team& team) {
+  i64 H = a.H, D = a.D, C = H * D, newest = a.position[0];
+  float scale = LOG2_E / __builtin_sqrtf((float)D);
+  Range heads = team.share(H);
+  for (i64 h = heads.begin; h < heads.end; h++) {
+    const float* q = a.qkv + h * D;
+    float *y = a.y + h * D, *k = a.cache_k + h * D, *v = a.cache_v + h * D;
+    each_vec(0, D, [&](i64 d, auto lanes) {
+      store(k + newest * C + d, load(q + C + d, lanes), lanes);
+      store(v + newest * C + d, load(q + 2 * C + d, lanes), lanes);
+      store(y + d, vec{}, lanes);
+    });
+
+    float top = MASKED, sum = 0;
+    for (i64 first = 0; first <= newest; first += LANES) {
+      i64 keys = min_of(LANES, newest + 1 - first);
+      float p[LANES];
+      // The same query row for every key: a stride of 0.
+      vec products[LANES];
+      for (int j = 0; j < LANES; j++) {
+        products[j] = vec{};
+        const float* key = k + (first + min_of(j, keys - 1)) * C;
+        each_vec(0, D, [&](i64 d, auto lanes) {
+          products[j] = fma(load(q + d, lanes), load(key + d, lanes), products[j]);
+        });
+      }
+      transpose(products);
+      vec score = products[0];
+      for (int j = 1; j < LANES; j++) score += products[j];
+      score *= scale;
+      float new_top = max_of(top, max_lanes(score));
+      float shrink = exp2(splat(top - new_top))[0];
+      vec weights = LANE_NUMBERS < (i32)keys ? exp2(score - new_top) : vec{};
+      store(p, weights);
+      sum = sum * shrink + sum_lanes(weights);
+      top = new_top;
+      each_vec(0, D, [&](i64 d, auto lanes) {
+        vec total = load(y + d, lanes) * shrink;
+        for (i64 j = 0; j < keys; j++) total = fma(splat(p[j]), load(v + (first + j) * C + d, lanes), total);
+        store(y + d, total, lanes);
+      });
+    }
+    each_vec(0, D, [&](i64 d, auto lanes) { store(y + d, load(y + d, lanes) / sum, lanes); });
+  }
+}

@@ -1,0 +1,84 @@
+// Start values, bit for bit those of init.py: the same float64 operations in the same order, on vectors.
+#include "simd.h"
+
+constexpr int DRAW_LANES = LANES / 2;  // calls of the generator at a time
+typedef double f64s __attribute__((vector_size(LANES * 4)));
+typedef u64 u64s __attribute__((vector_size(LANES * 4)));
+
+struct CosSin {
+  f64s cos, sin;
+};
+
+// Exact for whole numbers below 2^52.
+INLINE f64s to_double(u64s n) {
+  constexpr u64 TWO_52_BITS = 0x4330000000000000;
+  return (f64s)(n | TWO_52_BITS) - 4503599627370496.0;
+}
+
+// Four words a call, at counters (call, 0, tensor, 0).
+INLINE void philox(u64s call, u32 tensor, u32 k0, u32 k1, u64s (&word)[4]) {
+  constexpr u64 LOW = 0xffffffff;
+  u64s c0 = call, c1{}, c2 = u64s{} + tensor, c3{};
+  for (int round = 0; round < 10; round++) {
+    u64s product0 = c0 * 0xD2511F53ull, product1 = c2 * 0xCD9E8D57ull;
+    c0 = (product1 >> 32) ^ c1 ^ k0;
+    c1 = product1 & LOW;
+    c2 = (product0 >> 32) ^ c3 ^ k1;
+    c3 = product0 & LOW;
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
+}
+
+// ln x for a positive normal x below 2: x = m 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh((m - 1) / (m + 1)).
+INLINE f64s exact_log(f64s x) {
+  constexpr u64 MANTISSA = 0xfffffffffffff, HALF_BITS = 0x3fe0000000000000;
+  u64s bits = (u64s)x;
+  f64s m = (f64s)((bits & MANTISSA) | HALF_BITS);
+  f64s e = to_double(bits >> 52) - 1022.0;
+  auto low = m < 0.7071067811865476;
+  m = low ? m * 2.0 : m;
+  e = low ? e - 1.0 : e;
+  f64s s = (m - 1.0) / (m + 1.0);
+  f64s s2 = s * s;
+  f64s series = f64s{} + 1.0 / 21;
+  for (int k = 9; k >= 0; k--) series = series * s2 + 1.0 / (2 * k + 1);
+  return e * 0.6931471805599453 + 2.0 * s * series;
+}
+
+// Of 2 pi word / 2^32: the nearest quarter turn exactly, the rest by Taylor.
+INLINE CosSin exact_cos_sin(u64s word) {
+  u64s quarter = (word + (1ull << 29)) >> 30;
+  f64s rest = (to_double(word) - to_double(quarter) * 1073741824.0) / 1073741824.0;
+  f64s angle = rest * 1.5707963267948966;
+  f64s a2 = angle * angle;
+  f64s cos = f64s{} + 1.0, sin = cos;
+  for (int k = 8; k > 0; k--) {
+    cos = 1.0 - a2 / (double)((2 * k - 1) * (2 * k)) * cos;
+    sin = 1.0 - a2 / (double)((2 * k) * (2 * k + 1)) * sin;
+  }
+  sin = angle * sin;
+  auto odd = (quarter & 1) != 0;  // a turn swaps them, and changes signs by turns
+  f64s turned_cos = odd ? sin : cos, turned_sin = odd ? cos : sin;
+  return {((quarter + 1) & 2) != 0 ? -turned_cos : turned_cos, (quarter & 2) != 0 ? -turned_sin : turned_sin};
+}
+
+// `size` draws of normal(0, std), four to a Philox call.
+extern "C" __attribute__((visibility("default"))) void tg_init(float* out, i64 size, u32 seed, u32 purpose, u32 tensor,
+                                                               double std) {
+  for (i64 first = 0; first * 4 < size; first += DRAW_LANES) {
+    u64s call, word[4];
+    for (int lane = 0; lane < DRAW_LANES; lane++) call[lane] = first + lane;
+    philox(call, tensor, seed, purpose, word);
+    f64s draw[4];
+    for (int pair = 0; pair < 2; pair++) {
+      f64s u1 = (to_double(word[2 * pair]) + 1.0) / 4294967296.0;
+      f64s radius = __builtin_elementwise_sqrt(-2.0 * exact_log(u1));
+      CosSin turn = exact_cos_sin(word[2 * pair + 1]);
+      draw[2 * pair] = radius * turn.cos * std;
+      draw[2 * pair + 1] = radius * turn.sin * std;
+    }
+    for (i64 i = 0; i < min_of(4 * DRAW_LANES, size - first * 4); i++) out[first * 4 + i] = (float)draw[i % 4][i / 4];
+  }
+}

@@ -1,0 +1,88 @@
+// Layer normalisation of rows, and its gradients.
+#include "args.h"
+#include "simd.h"
+
+static void layernorm(const layernorm_args& a, Team& team) {
+  Range rows = team.share(a.N);
+  for (i64 n = rows.begin; n < rows.end; n++) {
+    const float* x = a.x + n * a.C;
+    float* y = a.y + n * a.C;
+    vec sum{};
+    each_vec(0, a.C, [&](i64 c, auto lanes) { sum += load(x + c, lanes); });
+    float mean = sum_lanes(sum) / a.C;
+
+    vec squares{};
+    each_vec(0, a.C, [&](i64 c, auto lanes) {
+      vec off = keep(load(x + c, lanes) - mean, lanes);
+      squares = fma(off, off, squares);
+    });
+    float rstd = 1.0f / __builtin_sqrtf(sum_lanes(squares) / a.C + a.eps);
+
+    each_vec(0, a.C, [&](i64 c, auto lanes) {
+      vec normal = (load(x + c, lanes) - mean) * rstd;
+      store(y + c, fma(normal, load(a.gain + c, lanes), load(a.bias + c, lanes)), lanes);
+    });
+    a.mean[n] = mean;
+    a.rstd[n] = rstd;
+  }
+}
+
+// Sums over rows are taken in this many pieces, whatever the number of threads.
+constexpr i64 ROW_CHUNKS = 64;
+
+// Rows begin..end of dx, and their part of dgain and dbias.
+static void layernorm_backward_rows(const layernorm_backward_args& a, i64 begin, i64 end, float* dgain, float* dbias) {
+  each_vec(0, a.C, [&](i64 c, auto lanes) {
+    store(dgain + c, vec{}, lanes);
+    store(dbias + c, vec{}, lanes);
+  });
+  for (i64 n = begin; n < end; n++) {
+    const float *x = a.x + n * a.C, *dy = a.dy + n * a.C;
+    const float* dresidual = a.dresidual ? a.dresidual + n * a.C : nullptr;
+    float* dx = a.dx + n * a.C;
+    float mean = a.mean[n], rstd = a.rstd[n];
+
+    // n = (x - mean) rstd, dn = dy gain
+    vec sum_dn{}, sum_dn_n{};
+    each_vec(0, a.C, [&](i64 c, auto lanes) {
+      vec normal = (load(x + c, lanes) - mean) * rstd, d = load(dy + c, lanes);
+      vec dn = d * load(a.gain + c, lanes);
+      sum_dn += dn;
+      sum_dn_n = fma(dn, normal, sum_dn_n);
+      store(dgain + c, fma(d, normal, load(dgain + c, lanes)), lanes);
+      store(dbias + c, d + load(dbias + c, lanes), lanes);
+    });
+    float mean_dn = sum_lanes(sum_dn) / a.C, mean_dn_n = sum_lanes(sum_dn_n) / a.C;
+
+    // dx = dresidual + rstd (dn - mean(dn) - n mean(dn n))
+    each_vec(0, a.C, [&](i64 c, auto lanes) {
+      vec normal = (load(x + c, lanes) - mean) * rstd;
+      vec dn = load(dy + c, lanes) * load(a.gain + c, lanes);
+      vec d = rstd * (dn - mean_dn - normal * mean_dn_n);
+      store(dx + c, dresidual ? load(dresidual + c, lanes) + d : d, lanes);
+    });
+  }
+}
+
+// scratch: [ROW_CHUNKS][2][C], the pieces' dgain and dbias
+static void layernorm_backward(const layernorm_backward_args& a, Team& team) {
+  i64 C = a.C;
+  Range chunks = team.share(ROW_CHUNKS);
+  for (i64 i = chunks.begin; i < chunks.end; i++) {
+    float* part = a.scratch + i * 2 * C;
+    layernorm_backward_rows(a, a.N * i / ROW_CHUNKS, a.N * (i + 1) / ROW_CHUNKS, part, part + C);
+  }
+  team.meet();
+
+  Range share = team.share(ceil_div(C, LANES));
+  each_vec(share.begin * LANES, min_of(share.end * LANES, C), [&](i64 c, auto lanes) {
+    vec dgain = a.accumulate ? load(a.dgain + c, lanes) : vec{};
+    vec dbias = a.accumulate ? load(a.dbias + c, lanes) : vec{};
+    for (i64 i = 0; i < ROW_CHUNKS; i++) {
+      dgain += load(a.scratch + i * 2 * C + c, lanes);
+      dbias += load(a.scratch + i * 2 * C + C + c, lanes);
+    }
+    store(a.dgain + c, dgain, lanes);
+    store(a.dbias + c, dbias, lanes);
+  });
+}
