@@ -7,7 +7,7 @@ import struct
 
 from toy import ToyEngine, ToyHost
 
-from tinygpt.core import config, parameters, rng, sampler, text, trainer
+from tinygpt.core import config, lowering, parameters, rng, sampler, text, trainer
 from tinygpt.core.errors import TinyGPTError
 
 
@@ -74,3 +74,9 @@ for engine in (ToyEngine(), ToyEngine(metrics_every=7)):
         print(bits(event))
     for save in host.saves:
         print(bits(save))
+
+for name in config.preset_names():
+    for changes in ({}, {"grad_accum": 3}, {"ctx": 17, "batch": 3})[: 3 if name in ("tiny", "small") else 1]:
+        lowered = lowering.Lowered(config.preset(name).replace(**changes))
+        for mode in sorted(lowered.words):
+            print(name, mode, lowered.plan.size, lowered.words[mode])

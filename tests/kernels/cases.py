@@ -45,7 +45,7 @@ SHAPES = {
     "pick_row": "x:N,C position:1 y:1,C",
 }
 
-SCALARS = {"eps": 1e-5, "scale": 0.125, "limit": 1.0, "beta1": 0.9, "beta2": 0.95}
+SCALARS = {"eps": 1e-5, "limit": 1.0, "beta1": 0.9, "beta2": 0.95}
 
 NOI = [(1, 1, 1), (1, 7, 3), (3, 1, 5), (31, 48, 17), (64, 96, 64), (33, 65, 100), (129, 100, 48), (5, 256, 96)]
 BTHD = [(1, 1, 1, 1), (2, 1, 3, 5), (3, 5, 1, 16), (1, 17, 2, 5), (2, 33, 3, 16), (1, 65, 2, 32), (1, 100, 1, 48)]
@@ -83,9 +83,11 @@ CASES: dict[str, list[Dims]] = {
     "attention": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD]
     + [{"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}],
     "attention_backward": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD],
-    "cross_entropy": [{"N": N, "V": V} for N, V in [(1, 1), (3, 5), (1, 256), (31, 256), (129, 100)]]
-    + [{"N": 17, "V": 256, "dlogits": None}],
-    "mean_loss": [{"N": N, "accumulate": i % 2} for i, N in enumerate([1, 1, 3, 31, 64, 129, 1000, 1024])],
+    "cross_entropy": [{"N": N, "V": V, "count": 3 * N} for N, V in [(1, 1), (3, 5), (1, 256), (31, 256), (129, 100)]]
+    + [{"N": 17, "V": 256, "count": 17, "dlogits": None}],
+    "mean_loss": [
+        {"N": N, "accumulate": i % 2, "count": (1 + i) * N} for i, N in enumerate([1, 1, 3, 31, 64, 129, 1000, 1024])
+    ],
     "grad_norm": [{"P": P, "limit": limit} for P in (1, 5, 64, 1027, 4096) for limit in (0.0, 1.0, 1000.0)],
     "adamw": [{"P": P, "decayed": decayed, "eps": 1e-8} for P, decayed in ADAMW],
     "embed_one": [{"C": C, "T": T, "position": p} for C, T, p in [(1, 1, 0), (5, 17, 16), (48, 33, 7)]],

@@ -204,7 +204,7 @@ def attention_backward(*, dy, qkv, y, lse, B, T, H, D, **_) -> Bounds:
     return {"dqkv": join_heads(np.stack([dq_off, dk_off, dv_off]))}
 
 
-def cross_entropy(*, logits, targets, N, scale, **_) -> Bounds:
+def cross_entropy(*, logits, targets, N, count, **_) -> Bounds:
     rows = np.arange(N)
     p, p_off, lse_off = softmax_errors(logits, 0.0)
     lse_size = np.abs(logits).max(axis=1) + math.log(logits.shape[1])
@@ -213,11 +213,11 @@ def cross_entropy(*, logits, targets, N, scale, **_) -> Bounds:
     gradient_size[rows, targets] += 1
     # exp(z - lse) instead of exp(z - top) / sum carries the rounding of a large log-sum-exp.
     p_off = p_off + lse_off[:, None]
-    return {"losses": losses_off, "dlogits": (p * p_off + 3 * U * gradient_size) * scale}
+    return {"losses": losses_off, "dlogits": (p * p_off + 3 * U * gradient_size) / count}
 
 
-def mean_loss(*, losses, loss, N, accumulate, scale, **_) -> Bounds:
-    return {"loss": gamma(N + 1) * (np.abs(losses).sum() * scale + old(loss, accumulate)) + np.zeros(1)}
+def mean_loss(*, losses, loss, N, accumulate, count, **_) -> Bounds:
+    return {"loss": gamma(N + 1) * (np.abs(losses).sum() / count + old(loss, accumulate)) + np.zeros(1)}
 
 
 def grad_norm(*, grads, P, limit, **_) -> Bounds:

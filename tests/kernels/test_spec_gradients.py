@@ -160,14 +160,14 @@ def test_attention(random, B, T, H, D):
 
 @pytest.mark.parametrize("N, V", [(1, 1), (1, 2), (3, 7), (2, 33)])
 def test_cross_entropy(random, N, V):
-    logits, targets, scale = 2 * random.normal(size=(N, V)), random.integers(0, V, N), 0.3
+    logits, targets, count = 2 * random.normal(size=(N, V)), random.integers(0, V, N), 7
     losses, dlogits = blank(N), blank(N, V)
 
     def loss():
-        SPEC["cross_entropy"](logits=logits, targets=targets, losses=losses, dlogits=None, N=N, V=V, scale=scale)
+        SPEC["cross_entropy"](logits=logits, targets=targets, losses=losses, dlogits=None, N=N, V=V, count=count)
         total = blank(1)
-        SPEC["mean_loss"](losses=losses, loss=total, N=N, accumulate=0, scale=scale)
+        SPEC["mean_loss"](losses=losses, loss=total, N=N, accumulate=0, count=count)
         return total[0]
 
-    SPEC["cross_entropy"](logits=logits, targets=targets, losses=losses, dlogits=dlogits, N=N, V=V, scale=scale)
+    SPEC["cross_entropy"](logits=logits, targets=targets, losses=losses, dlogits=dlogits, N=N, V=V, count=count)
     assert_gradient(dlogits, loss, logits, np.abs(losses).sum())

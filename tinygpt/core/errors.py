@@ -10,8 +10,9 @@ class TinyGPTError(Exception):
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """The known name with the fewest single-letter edits to `word`."""
-    return min(sorted(known), key=lambda name: edit_distance(word.lower(), name.lower()))
+    """The known name with the fewest single-letter edits to `word` (of whose length only so much matters)."""
+    start = word[:64].lower()
+    return min(sorted(known), key=lambda name: edit_distance(start, name.lower()))
 
 
 def edit_distance(a: str, b: str) -> int:

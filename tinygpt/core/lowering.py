@@ -12,9 +12,35 @@ from tinygpt.core.program import Memory, programs
 from tinygpt.core.verify import verify
 
 
+MAX_THREADS = 64
+PANEL = 64  # columns of a packed panel are padded to at most this many
+DEPTH = 384  # rows of a block of the weights' gradient
+ATTENTION_BLOCK = 64
+NORM_CHUNKS = 256
+ROW_CHUNKS = 64
+
+
 def scratch_floats(op: Op) -> int:
     """Working memory of an op's CPU kernel, whatever its vector width and the number of threads."""
+    if op.kernel in ("linear", "linear_gelu"):
+        return op.dim("I") * padded(op.dim("O"))
+    if op.kernel == "linear_backward_input":
+        return op.dim("O") * padded(op.dim("I"))
+    if op.kernel == "linear_backward_weight":
+        return 2 * DEPTH * padded(op.dim("I"))
+    if op.kernel == "attention":
+        return MAX_THREADS * ATTENTION_BLOCK * (2 * op.dim("D") + ATTENTION_BLOCK)
+    if op.kernel == "attention_backward":
+        return MAX_THREADS * ATTENTION_BLOCK * (3 * op.dim("D") + 2 * ATTENTION_BLOCK)
+    if op.kernel == "layernorm_backward":
+        return 2 * ROW_CHUNKS * op.dim("C")
+    if op.kernel == "grad_norm":
+        return 2 * NORM_CHUNKS
     return 0
+
+
+def padded(columns: int) -> int:
+    return (columns + PANEL - 1) // PANEL * PANEL
 
 
 class Lowered:

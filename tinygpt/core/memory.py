@@ -21,9 +21,6 @@ class Slot:
         self.size = aligned(tensor.size)
         self.start = -1
 
-    def lives_with(self, other: "Slot") -> bool:
-        return self.first <= other.last and other.first <= self.last
-
 
 class Plan:
     """Places for the persistent tensors and, program by program, for the temporary ones (in floats)."""
@@ -66,7 +63,9 @@ def place(slots: list[Slot], base: int) -> int:
     end = base
     placed: list[Slot] = []
     for slot in sorted(slots, key=lambda slot: (-slot.size, slot.first, slot.tensor.name)):
-        neighbours = sorted([other for other in placed if slot.lives_with(other)], key=lambda other: other.start)
+        first, last = slot.first, slot.last
+        alive = [other for other in placed if first <= other.last and other.first <= last]
+        neighbours = sorted(alive, key=lambda other: other.start)
         start = base
         for other in neighbours:
             if start + slot.size <= other.start:
@@ -104,11 +103,12 @@ def verify_plan(result: Plan) -> None:
             a = slots[i]
             if a.start % LINE or a.start < result.persistent_size or a.start + a.size > result.size:
                 raise TinyGPTError(f"the {mode} plan puts {a.tensor.name} outside of its place; this is a bug")
+            end, first, last = a.start + a.size, a.first, a.last
             for j in range(i + 1, len(slots)):
                 b = slots[j]
-                if b.start >= a.start + a.size:
+                if b.start >= end:
                     break
-                if a.lives_with(b):
+                if first <= b.last and b.first <= last:
                     raise TinyGPTError(
                         f"the {mode} plan lets {a.tensor.name} and {b.tensor.name} overlap; this is a bug"
                     )

@@ -34,10 +34,10 @@ SIGNATURES = {
     # qkv is [N, 3C]: q, k, v side by side, each H heads of D. lse[B,H,T] is each row's log-sum-exp.
     "attention": "qkv -> y lse? | B T H D",
     "attention_backward": "dy qkv y lse -> dqkv | B T H D",
-    # losses[n] = -log softmax(logits[n])[targets[n]];  dlogits = (softmax - onehot) * scale
-    "cross_entropy": "logits targets -> losses dlogits? | N V | scale",
-    # loss[0] (+)= sum(losses) * scale
-    "mean_loss": "losses -> loss+ | N accumulate | scale",
+    # losses[n] = -log softmax(logits[n])[targets[n]];  dlogits = (softmax - onehot) / count
+    "cross_entropy": "logits targets -> losses dlogits? | N V count",
+    # loss[0] (+)= sum(losses) / count, the rows of a whole step
+    "mean_loss": "losses -> loss+ | N accumulate count",
     # norm[0] = |grads|, norm[1] = the factor that clips it to `limit` (1 where limit is 0)
     "grad_norm": "grads -> norm | P | limit",
     # rates: step_size = lr / (1 - beta1^t), root_correction = 1 / sqrt(1 - beta2^t), decay = lr * weight_decay

@@ -208,7 +208,7 @@ def gradient_program(config: RunConfig, memory: Memory, accumulate: int, update:
     mode = "train" if update else ("accumulate" if accumulate else "gradient")
     p = ModelProgram(mode, config.model, memory, train.batch, config.model.ctx, keep=True)
     g = memory.grad
-    scale = 1.0 / (p.N * train.grad_accum)
+    count = p.N * train.grad_accum
 
     x = embed(p)
     saved = []
@@ -221,9 +221,9 @@ def gradient_program(config: RunConfig, memory: Memory, accumulate: int, update:
     dlogits = p.rows("dlogits", VOCAB)
     p.call(
         "cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, dlogits=dlogits,
-        N=p.N, V=VOCAB, scale=scale,
+        N=p.N, V=VOCAB, count=count,
     )  # fmt: skip
-    p.call("mean_loss", losses=memory.losses, loss=memory.loss, N=p.N, accumulate=accumulate, scale=scale)
+    p.call("mean_loss", losses=memory.losses, loss=memory.loss, N=p.N, accumulate=accumulate, count=count)
 
     df = p.rows("df", p.C)
     p.backward_linear(dlogits, f, "token_embedding", df, accumulate)
@@ -266,7 +266,7 @@ def eval_program(config: RunConfig, memory: Memory) -> Program:
     f, _, _ = p.norm("f", "ln_final", x)
     logits = p.rows("logits", VOCAB)
     p.linear(f, "token_embedding", logits)
-    p.call("cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, N=p.N, V=VOCAB, scale=0.0)
+    p.call("cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, N=p.N, V=VOCAB, count=p.N)
     return p
 
 

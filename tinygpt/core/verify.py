@@ -12,7 +12,7 @@ def fail(program: Program, index: int, what: str) -> None:
 
 def verify(program: Program) -> None:
     """Dims are positive and fit 32 bits, sizes agree with dims, and nothing temporary is read before written."""
-    written: list[str] = []
+    written: dict[str, bool] = {}
     for index in range(len(program.ops)):
         op = program.ops[index]
         for name in PARSED[op.kernel].dims:
@@ -29,7 +29,7 @@ def verify(program: Program) -> None:
                 fail(program, index, f"{tensor.name} is read before it is written")
         for tensor in op.writes():
             if tensor.kind == "temp":
-                written.append(tensor.name)
+                written[tensor.name] = True
             elif tensor.kind == "input":
                 fail(program, index, f"{tensor.name} is the host's to write")
             elif tensor.kind == "weight" and op.kernel != "adamw":

@@ -9,12 +9,12 @@ from tinygpt.kernels.attention import log_sum_exp
 
 
 def cross_entropy(
-    *, logits: Floats, targets: Ints, losses: Floats, dlogits: Floats | None, N: int, V: int, scale: float
+    *, logits: Floats, targets: Ints, losses: Floats, dlogits: Floats | None, N: int, V: int, count: int
 ) -> None:
-    """logits [N,V], targets [N] -> losses [N], and dlogits [N,V] of scale * sum(losses).
+    """logits [N,V], targets [N] -> losses [N], and dlogits [N,V] of sum(losses) / count.
 
     loss = log sum_v exp(z_v) - z_target. The first term's gradient is softmax(z), the second's is 1 at the
-    target: dz = softmax(z) - onehot(target), times `scale` (1/N where the loss is a mean over N rows).
+    target: dz = softmax(z) - onehot(target), over `count`, the rows whose mean the loss is.
     """
     rows = np.arange(N)
     sums = log_sum_exp(logits)
@@ -22,9 +22,9 @@ def cross_entropy(
     if dlogits is not None:
         gradient = np.exp(logits - sums[:, None])
         gradient[rows, targets] -= 1
-        dlogits[...] = gradient * scale
+        dlogits[...] = gradient / count
 
 
-def mean_loss(*, losses: Floats, loss: Floats, N: int, accumulate: int, scale: float) -> None:
-    """losses [N] -> loss [1]; the scale is 1/N, or less where several batches make one step."""
-    loss[...] = (loss if accumulate else 0) + losses.sum() * scale
+def mean_loss(*, losses: Floats, loss: Floats, N: int, accumulate: int, count: int) -> None:
+    """losses [N] -> loss [1]; `count` is N, or more where several batches make one step."""
+    loss[...] = (loss if accumulate else 0) + losses.sum() / count

@@ -1,0 +1,54 @@
+"""Time of real training steps: forward, backward, clip, AdamW. Engines take turns within one run."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tinygpt.bench.workload import Run, step_flops
+from tinygpt.core.config import RunConfig
+from tinygpt.core.trainer import run_now
+from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
+
+TURNS = 9  # of each engine; the median over them is the figure
+
+
+def bench_preset(name: str, config: RunConfig, choices: list[EngineChoice], seconds: float) -> Iterator[dict[str, Any]]:
+    """A row an engine. Each engine is timed for about `seconds`, in turns of at least one step."""
+    runs = [Run(config, make_engine(config, choice)) for choice in choices]
+    turns = [steps_of_a_turn(run, seconds) for run in runs]
+    times: list[list[float]] = [[] for _ in runs]
+    losses = [0.0 for _ in runs]
+    for _ in range(TURNS):
+        for i, run in enumerate(runs):
+            start = time.perf_counter()
+            losses[i] = run.advance(turns[i])[-1].loss
+            times[i].append((time.perf_counter() - start) / turns[i])
+    flops = step_flops(config)
+    for i, run in enumerate(runs):
+        median = statistics.median(times[i])
+        tokens = config.train.batch * config.train.grad_accum * config.model.ctx * run.engine.replicas
+        yield {
+            "preset": name,
+            "engine": resolve_engine(choices[i].name),
+            "device": run.engine.describe(),
+            "threads": getattr(run.engine, "threads", None),
+            "ms_per_step": 1000 * median,
+            "ms_best": 1000 * min(times[i]),
+            "tokens_per_s": tokens / median,
+            "gflops": flops / median / 1e9,
+            "loss": losses[i],
+            "steps": turns[i] * TURNS,
+        }
+        run_now(run.engine.close())
+
+
+def steps_of_a_turn(run: Run, seconds: float) -> int:
+    """After a warm-up (which compiles, and touches all memory): how many steps fill an engine's share of the time."""
+    run.advance(2)
+    start = time.perf_counter()
+    run.advance(2)
+    step = (time.perf_counter() - start) / 2
+    return max(run.engine.metrics_every, round(seconds / TURNS / step))

@@ -1,0 +1,127 @@
+"""The C++ kernels through ctypes: host threads replay a program's words on one arena, side by side."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+
+import numpy as np
+import numpy.typing as npt
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.ops import Op, Tensor
+from tinygpt.engines.replay import Array, ReplayEngine
+from tinygpt.kernels.build import compile_kernels
+
+MAX_THREADS = 256
+
+
+def cpu_lanes() -> int:
+    """The widest vectors this CPU has, in floats (NumPy asks the CPU itself, on every system)."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return 4
+    try:
+        from numpy._core._multiarray_umath import __cpu_features__ as has  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return 4
+    if all(has.get(f"AVX512{part}") for part in ("F", "CD", "BW", "DQ", "VL")):
+        return 16
+    return 8 if has.get("AVX2") and has.get("FMA3") else 4
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def available_memory() -> int | None:
+    """Bytes that can be had without swapping, where the system says so."""
+    try:
+        with open("/proc/meminfo") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def check_memory(needed: int) -> None:
+    available = available_memory()
+    if available is not None and needed > available:
+        raise TinyGPTError(
+            f"this run needs {needed / 2**30:.1f} GiB of memory, but {available / 2**30:.1f} GiB are available; "
+            f"use a smaller preset, batch or ctx"
+        )
+
+
+class NativeEngine(ReplayEngine):
+    name = "native"
+
+    def __init__(self, config: RunConfig, threads: int | None = None, lanes: int | None = None) -> None:
+        if threads is not None and not 1 <= threads <= MAX_THREADS:
+            raise TinyGPTError(f"the number of threads must be from 1 to {MAX_THREADS}, not {threads}")
+        super().__init__(config)
+        self.lanes = lanes or cpu_lanes()
+        self.threads = threads or min(cores(), MAX_THREADS)
+        self.bytes = self.lowered.plan.bytes()
+        check_memory(self.bytes)
+        self.library = ctypes.CDLL(str(compile_kernels(self.lanes)))
+        pointer, number = ctypes.c_void_p, ctypes.c_int32
+        self.library.tg_run.argtypes = [pointer, pointer, ctypes.c_int64, pointer, number, number]
+        self.library.tg_run.restype = None
+        self.arena = mmap.mmap(-1, self.bytes)  # zeros, page by page as they are touched
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            self.arena.madvise(mmap.MADV_HUGEPAGE)
+        self.address = np.frombuffer(self.arena, dtype=np.uint8).ctypes.data
+        self.barrier = np.zeros(32, dtype=np.int32)
+        self.words = {mode: np.array(words, dtype=np.int32) for mode, words in self.lowered.words.items()}
+        self.pool = ThreadPoolExecutor(max(1, self.threads - 1), thread_name_prefix="tinygpt")
+        self.start()
+
+    def describe(self) -> str:
+        plural = "s" if self.threads > 1 else ""
+        return (
+            f"native C++, {self.lanes * 32}-bit vectors, {self.threads} thread{plural}, arena {self.bytes / 1e6:.1f} MB"
+        )
+
+    def view(self, tensor: Tensor) -> Array:
+        start = self.lowered.plan.start(next(iter(self.lowered.programs)), tensor)
+        dtype = np.int32 if tensor.dtype == "i32" else np.float32
+        return np.frombuffer(self.arena, dtype=dtype, count=tensor.size, offset=4 * start)
+
+    def run(self, mode: str) -> None:
+        self.play(self.words[mode])
+
+    def play(self, words: npt.NDArray[np.int32]) -> None:
+        """All threads replay the words; the calling thread is number 0."""
+
+        def part(thread: int) -> None:
+            self.library.tg_run(
+                self.address, words.ctypes.data, len(words), self.barrier.ctypes.data, thread, self.threads
+            )
+
+        others = [self.pool.submit(part, thread) for thread in range(1, self.threads)]
+        part(0)
+        wait(others)
+
+    def profile(self, mode: str) -> list[tuple[Op, float]]:
+        """Each op of a program with its seconds, run one by one (so the time to wake the threads is in each)."""
+        words = self.words[mode]
+        timed = []
+        at = 0
+        for op in self.lowered.programs[mode].ops:
+            length = int(words[at + 1])
+            start = time.perf_counter()
+            self.play(words[at : at + length])
+            timed.append((op, time.perf_counter() - start))
+            at += length
+        return timed
+
+    async def close(self) -> None:
+        self.pool.shutdown()

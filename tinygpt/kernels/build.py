@@ -1,0 +1,121 @@
+"""Compiles the C++ kernels with zig (from PyPI's ziglang) into a cache, once a source and target."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.ops import KERNEL_NAMES, PARSED
+from tinygpt.data.cache import cache_dir
+
+HERE = Path(__file__).parent
+INTEGER_TENSORS = ("tokens", "targets", "position")
+
+COMMON_FLAGS = (
+    "-std=c++20 -O3 -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fno-threadsafe-statics "
+    "-fvisibility=hidden -Wall -Wextra -Werror -Wno-unused-function"
+).split()
+
+# Lanes of float32 in a vector -> how to compile for them on x86-64. Elsewhere there are 4 (NEON).
+X86_FLAGS = {
+    4: ["-mcpu=x86_64_v2"],
+    8: ["-mcpu=x86_64_v3"],
+    16: ["-mcpu=x86_64_v4", "-mprefer-vector-width=512"],
+}
+
+
+def args_header() -> str:
+    """C++ structs of each kernel's arguments, under the names of core/ops.py, and the dispatch over them.
+
+    An op's words: kernel number, word count, an arena offset a tensor in units of 64 bytes (-1: absent),
+    the scratch's offset, the dims, the scalars' bits.
+    """
+    lines = ["#pragma once", '#include "tg.h"', ""]
+    cases = []
+    for number, name in enumerate(KERNEL_NAMES):
+        signature = PARSED[name]
+        fields, values = [], []
+        for i, tensor in enumerate(signature.inputs + signature.outputs):
+            kind = "i32" if tensor in INTEGER_TENSORS else "float"
+            const = "const " if i < len(signature.inputs) else ""
+            fields.append(f"  {const}{kind}* {tensor};")
+            values.append(f"({const}{kind}*)at(arena, words[{2 + i}])")
+        place = 2 + len(values)
+        fields.append("  float* scratch;")
+        values.append(f"at(arena, words[{place}])")
+        for dim in signature.dims:
+            place += 1
+            fields.append(f"  i32 {dim};")
+            values.append(f"words[{place}]")
+        for scalar in signature.scalars:
+            place += 1
+            fields.append(f"  float {scalar};")
+            values.append(f"__builtin_bit_cast(float, words[{place}])")
+        lines += [f"struct {name}_args {{", *fields, "};", f"static void {name}(const {name}_args& a, Team& team);", ""]
+        cases.append(f"    case {number}: return {name}({{{', '.join(values)}}}, team);")
+    lines += [
+        "INLINE float* at(float* arena, i32 line) { return line < 0 ? nullptr : arena + (i64)line * 16; }",
+        "",
+        "static void run_op(float* arena, const i32* words, Team& team) {",
+        "  switch (words[0]) {",
+        *cases,
+        "  }",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def sources() -> list[Path]:
+    return sorted(HERE.glob("*.cpp")) + sorted(HERE.glob("*.h"))
+
+
+def unit() -> str:
+    """All kernels as one translation unit: the compiler sees everything, and one call builds it."""
+    includes = [f'#include "{path.name}"' for path in sorted(HERE.glob("*.cpp")) if path.name != "run.cpp"]
+    return "\n".join(['#include "args.h"', *includes, '#include "run.cpp"', ""])
+
+
+def compile_kernels(lanes: int, extra: list[str] | None = None) -> Path:
+    """The shared library for this machine with vectors of `lanes` floats, compiled if it is not cached."""
+    import platform
+
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    flags = COMMON_FLAGS + (X86_FLAGS[lanes] if x86 else ["-mcpu=native"]) + [f"-DLANES={lanes}", *(extra or [])]
+    flags += ["-shared", "-fPIC", "-nostdlib"]
+    digest = hashlib.sha256(repr((flags, args_header(), unit())).encode())
+    for path in sources():
+        digest.update(path.read_bytes())
+    library = cache_dir("kernels") / f"kernels-{lanes}-{digest.hexdigest()[:16]}.so"
+    if not library.exists():
+        zig_compile(flags, library)
+    return library
+
+
+def zig_compile(flags: list[str], output: Path) -> None:
+    """Run zig's C++ compiler over the unit, leaving `output` only if all went well."""
+    if importlib.util.find_spec("ziglang") is None:
+        raise TinyGPTError("the C++ compiler is missing; install it with: pip install ziglang")
+    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+        temporary = Path(folder)
+        (temporary / "args.h").write_text(args_header())
+        (temporary / "unit.cpp").write_text(unit())
+        made = temporary / output.name
+        environment = dict(os.environ, ZIG_LOCAL_CACHE_DIR=str(temporary / "zig"))
+        environment.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_dir("zig")))
+        done = subprocess.run(
+            [sys.executable, "-m", "ziglang", "c++", *flags, f"-I{temporary}", f"-I{HERE}"]
+            + [str(temporary / "unit.cpp"), "-o", str(made)],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise TinyGPTError(f"the C++ kernels did not compile; the compiler said: {done.stderr.strip()}")
+        os.replace(made, output)

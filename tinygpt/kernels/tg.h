@@ -1,0 +1,74 @@
+// What every kernel is given: its arguments (args.h, made from core/ops.py's signatures) and its team.
+#pragma once
+
+// Threads are the host's: each calls tg_run with its number, all replay the same words, each takes its
+// share of every op and meets the others at a barrier that lies in the arena. Shares may depend on the
+// number of threads; results must not.
+
+using i32 = int;
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
+INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }
+INLINE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+
+#if defined(__wasm__)
+INLINE void pause_briefly() {}
+#elif defined(__x86_64__)
+INLINE void pause_briefly() { __builtin_ia32_pause(); }
+#elif defined(__aarch64__)
+INLINE void pause_briefly() { __asm__ volatile("yield"); }
+#endif
+
+#if !defined(__wasm__)
+extern "C" int sched_yield(void);
+#endif
+
+constexpr int SPINS_BEFORE_WAIT = 4000;  // some tens of microseconds: longer than a kernel's imbalance
+
+// Two words in the arena, zero at first.
+struct Barrier {
+  i32 arrived;
+  i32 generation;
+};
+
+struct Range {
+  i64 begin, end;
+};
+
+struct Team {
+  i32 thread, threads;
+  Barrier* barrier;
+
+  // Nobody goes on before everybody is here; what was written before is seen after.
+  void meet() {
+    if (threads == 1) return;
+    i32 generation = __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE);
+    if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
+      __atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
+      __atomic_store_n(&barrier->generation, generation + 1, __ATOMIC_RELEASE);
+#if defined(__wasm_atomics__)
+      __builtin_wasm_memory_atomic_notify(&barrier->generation, threads);
+#endif
+      return;
+    }
+    for (int spin = 0; __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE) == generation; spin++) {
+      if (spin < SPINS_BEFORE_WAIT) {
+        pause_briefly();
+      } else {
+#if defined(__wasm_atomics__)
+        __builtin_wasm_memory_atomic_wait32(&barrier->generation, generation, -1);
+#elif !defined(__wasm__)
+        sched_yield();
+#endif
+      }
+    }
+  }
+
+  // This thread's contiguous share of `count` items.
+  Range share(i64 count) const { return {count * thread / threads, count * (thread + 1) / threads}; }
+};
