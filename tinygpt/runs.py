@@ -46,18 +46,11 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
-        """A new run. A folder that holds anything already is never written to."""
-        folder = cls(path)
-        if folder.config.exists():
-            raise TinyGPTError(
-                f"{path} holds a run already: go on with it by `tinygpt train --resume {path}`, "
-                f"or choose another folder with --out"
-            )
+        """A new run, in a folder that is not there yet or empty."""
+        require_free(path)
         with writing(path):
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise TinyGPTError(f"{path} exists and is not an empty folder: choose another one with --out")
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-        return folder
+        return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -130,6 +123,18 @@ class RunFolder:
                 continue
             if line.endswith(b"\n") and isinstance(event, dict) and isinstance(event.get("step"), int):
                 yield line, event
+
+
+def require_free(path: Path) -> None:
+    """Refuse a folder that holds anything already: it is never written to."""
+    if (path / "config.toml").exists():
+        raise TinyGPTError(
+            f"{path} holds a run already: go on with it by `tinygpt train --resume {path}`, "
+            f"or choose another folder with --out"
+        )
+    with writing(path):
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise TinyGPTError(f"{path} exists and is not an empty folder: choose another one with --out")
 
 
 def create_numbered(root: Path, stem: str) -> RunFolder:

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,6 +96,8 @@ def torch() -> Finding:
 
 def compiler() -> Finding:
     """What the C++ kernels are built with."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return Finding("compiler", "ok", f"ziglang {version('ziglang')}")
     except PackageNotFoundError:

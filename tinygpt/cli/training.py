@@ -21,7 +21,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
 from tinygpt.core.trainer import Diverged, Trainer, run_now
 from tinygpt.engines.select import make_engine, resolve_engine
-from tinygpt.runs import RunFolder, create_numbered
+from tinygpt.runs import RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
     from tinygpt.data import Corpus
@@ -66,6 +66,8 @@ class RunHost(ScreenHost):
 
 def execute(job: Job, output: Output) -> None:
     """Train to the end, or to Ctrl-C. Whatever happens, the folder is left whole."""
+    if job.out is not None:
+        require_free(job.out)  # before the slow parts, and in every process of torchrun
     corpus = open_corpus(job.settings.data, output.console)
     run = job.settings.run
     train_text, val_text = corpus.split(run.train.val_fraction)
