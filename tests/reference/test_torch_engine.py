@@ -290,6 +290,7 @@ def test_what_cannot_be_is_one_clear_sentence(little, noise, monkeypatch):
         run_now(loaded(little, noise).import_state(State(0, np.zeros(7, dtype=np.float32))))
 
 
+@pytest.mark.slow
 def test_a_machine_without_a_compiler_is_told_to_train_without(little, noise):
     import torch._inductor.config as inductor
 

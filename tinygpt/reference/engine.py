@@ -58,6 +58,7 @@ class TorchEngine(Engine):
         self.optimizer = adamw(self.model, train, self.lr)
         self.train_loss = self.mean_loss
         if compile:
+            torch.compiler.reset()  # a function compiled for several engines is silently no longer compiled after a few
             self.train_loss = torch.compile(self.mean_loss, dynamic=False, mode=self.compile_mode)
 
         # Everything a captured step reads or writes lives at one address for good.
