@@ -64,7 +64,7 @@ def compare(
     choice = EngineChoice(**engine_changes(engine, device, threads=threads))
     models = [open_model(model), open_model(other or model, adapter)]
     plus = f" + {adapter}" if adapter is not None else ""
-    output.facts([("A", str(model)), ("B", f"{other or model}{plus}")])
+    facts = [("A", str(model)), ("B", f"{other or model}{plus}")]
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0), expand=True)
     for name in ("A", "B"):
@@ -74,7 +74,7 @@ def compare(
         part = split or ("all" if file is not None else "val")
         text = evaluate.part_of(text_choice, part, models[0], output)
         results = [evaluate.score(checkpoint, text, choice.device) for checkpoint in models]
-        output.facts([("on", f"{text_choice.title()} ({part}, {len(text):,} bytes)")])
+        facts.append(("on", f"{text_choice.title()} ({part}, {len(text):,} bytes)"))
         table.add_row(*[f"loss {found.loss:.4f}, {found.bits_per_byte:.4f} bits per byte\n" for found in results])
     samples = []
     for checkpoint in models:
@@ -83,5 +83,6 @@ def compare(
         run_now(player.close())
         samples.append(Text(printable(decode(prompt_bytes + made)).strip("\n")))
     table.add_row(*samples)
+    output.facts(facts)
     output.say()
     output.console.print(table)

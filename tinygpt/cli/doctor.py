@@ -136,7 +136,8 @@ def cache() -> Finding:
             pass
     except (TinyGPTError, OSError) as fault:
         return Finding("cache", "problem", str(fault), "set TINYGPT_CACHE to a folder you can write to")
-    return Finding("cache", "ok", f"{folder}, {size_of(shutil.disk_usage(folder).free)} free")
+    where = str(folder).replace(str(Path.home()), "~", 1)
+    return Finding("cache", "ok", f"{where}, {size_of(shutil.disk_usage(folder).free)} free")
 
 
 def answer(command: list[str]) -> str:
