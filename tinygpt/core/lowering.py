@@ -11,7 +11,6 @@ from tinygpt.core.ops import KERNEL_NAMES, Op, Program, Tensor
 from tinygpt.core.program import Memory, programs
 from tinygpt.core.verify import verify
 
-
 MAX_THREADS = 64
 PANEL = 64  # columns of a packed panel are padded to at most this many
 DEPTH = 384  # rows of a block of the weights' gradient
