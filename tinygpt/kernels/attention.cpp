@@ -48,12 +48,13 @@ static void to_columns(const float* rows, i64 stride, i64 count, i64 size, float
     });
 }
 
-// And back: columns [size][BLOCK] -> rows [count, size].
-static void to_rows(const float* columns, i64 count, i64 size, float* rows, i64 stride) {
+// And back: columns [size][BLOCK], times their factors (a vector of them by its first column) -> rows [count, size].
+template <class Factors>
+INLINE void to_rows(const float* columns, i64 count, i64 size, Factors factors, float* rows, i64 stride) {
   for (i64 i = 0; i < count; i += LANES)
     each_vec(0, size, [&](i64 d, auto lanes) {
-      vec square[LANES];
-      for (int j = 0; j < LANES; j++) square[j] = d + j < size ? load(columns + (d + j) * BLOCK + i) : vec{};
+      vec square[LANES], factor = factors(i);
+      for (int j = 0; j < LANES; j++) square[j] = d + j < size ? load(columns + (d + j) * BLOCK + i) * factor : vec{};
       transpose(square);
       for (int j = 0; j < LANES; j++)
         if (i + j < count) store(rows + (i + j) * stride + d, square[j], lanes);
@@ -68,10 +69,12 @@ static void make_scores(const Meeting& block, const float* k, i64 k_row, const f
   });
 }
 
-// columns[d][query] += sum over keys of v[key][d] p[key][query]
-static void add_values(const Meeting& block, const float* p, const float* v, i64 v_row, i64 D, float* columns) {
+// columns[d][query] (+)= sum over keys of v[key][d] p[key][query]
+static void add_values(const Meeting& block, const float* p, const float* v, i64 v_row, i64 D, float* columns,
+                       Into into) {
   block.each_strip([&](i64 key, i64 keys, i64 query, i64 count) {
-    product({v + key * v_row, 1, v_row}, p + key * BLOCK + query, BLOCK, columns + query, BLOCK, D, count, keys, ADD);
+    product({v + key * v_row, 1, v_row}, p + key * BLOCK + query, BLOCK, columns + query, BLOCK, D, count, keys,
+            key == 0 ? into : ADD);
   });
 }
 
@@ -86,7 +89,7 @@ struct Softmax {
   float sum[BLOCK];  // of 2^(score - top)
 };
 
-// scores -> 2^(score - top), with the top of all keys seen; y_columns are brought down to the new top.
+// scores -> 2^(score - top), with the top of all keys seen; y_columns, if any, are brought down to the new top.
 static void online_softmax(const Meeting& block, float* scores, Softmax& seen, i64 D, float* y_columns) {
   for (i64 query = 0; query < block.columns(); query += LANES) {
     i64 keys = block.keys_of(query);
@@ -106,6 +109,7 @@ static void online_softmax(const Meeting& block, float* scores, Softmax& seen, i
     vec shrink = exp2(old_top - top);
     store(seen.top + query, top);
     store(seen.sum + query, fma(load(seen.sum + query), shrink, sum));
+    if (!y_columns) continue;
     for (i64 d = 0; d < D; d++) store(y_columns + d * BLOCK + query, load(y_columns + d * BLOCK + query) * shrink);
   }
 }
@@ -142,49 +146,45 @@ static void attention(const attention_args& a, Team& team) {
     i64 first = item % blocks * BLOCK, queries = min_of(BLOCK, T - first);
     Softmax seen;
     for (i64 i = 0; i < BLOCK; i++) seen.top[i] = MASKED, seen.sum[i] = 0;
-    for (i64 i = 0; i < D * BLOCK; i++) y_columns[i] = 0;
     to_columns(head.q + first * head.row, head.row, queries, D, scale, q_columns);
 
     for (i64 key = 0; key <= first; key += BLOCK) {
       Meeting block{queries, min_of(BLOCK, T - key), key == first};
       make_scores(block, head.k + key * head.row, head.row, q_columns, D, scores);
-      online_softmax(block, scores, seen, D, y_columns);
-      add_values(block, scores, head.v + key * head.row, head.row, D, y_columns);
+      online_softmax(block, scores, seen, D, key == 0 ? nullptr : y_columns);
+      add_values(block, scores, head.v + key * head.row, head.row, D, y_columns, key == 0 ? OVERWRITE : ADD);
     }
 
-    for (i64 query = 0; query < queries; query += LANES) {
-      vec inverse = 1.0f / load(seen.sum + query);
-      for (i64 d = 0; d < D; d++) store(y_columns + d * BLOCK + query, load(y_columns + d * BLOCK + query) * inverse);
-      store(seen.sum + query, (load(seen.top + query) + log(load(seen.sum + query)) * LOG2_E) * LN_2);
-    }
     i64 batch = item / blocks / H, h = item / blocks % H;
-    to_rows(y_columns, queries, D, a.y + (batch * T + first) * C + h * D, C);
+    to_rows(
+        y_columns, queries, D, [&](i64 i) { return 1.0f / load(seen.sum + i); },
+        a.y + (batch * T + first) * C + h * D, C);
     if (a.lse)
-      for (i64 i = 0; i < queries; i++) a.lse[item / blocks * T + first + i] = seen.sum[i];
-  }
-}
-
-// delta_i = dy_i . y_i for `count` rows
-static void row_products(const float* dy, const float* y, i64 row, i64 count, i64 D, float* delta) {
-  for (i64 i = 0; i < count; i += LANES) {
-    vec sums[LANES];
-    for (int j = 0; j < LANES; j++) {
-      sums[j] = vec{};
-      i64 at = min_of(i + j, count - 1) * row;
-      each_vec(0, D, [&](i64 d, auto lanes) {
-        sums[j] = fma(load(dy + at + d, lanes), load(y + at + d, lanes), sums[j]);
+      each_vec(0, queries, [&](i64 i, auto lanes) {
+        vec lse = fma(load(seen.top + i), splat(LN_2), log(load(seen.sum + i)));
+        store(a.lse + item / blocks * T + first + i, lse, lanes);
       });
-    }
-    transpose(sums);
-    vec total = sums[0];
-    for (int j = 1; j < LANES; j++) total += sums[j];
-    store(delta + i, total);
   }
 }
 
-// scores -> p, dp -> ds = p (dp - delta) scale
-static void softmax_backward(const Meeting& block, const float* lse, const float* delta, float scale, float* scores,
-                             float* dp) {
+// a_i . b_i for LANES rows of which `count` are there; lanes beyond hold what is finite.
+static vec row_products(const float* a, i64 a_row, const float* b, i64 b_row, i64 count, i64 D) {
+  vec sums[LANES];
+  for (i64 j = 0; j < LANES; j++) {
+    i64 i = min_of(j, count - 1);
+    sums[j] = vec{};
+    each_vec(0, D, [&](i64 d, auto lanes) {
+      sums[j] = fma(load(a + i * a_row + d, lanes), load(b + i * b_row + d, lanes), sums[j]);
+    });
+  }
+  transpose(sums);
+  vec total = sums[0];
+  for (int j = 1; j < LANES; j++) total += sums[j];
+  return total;
+}
+
+// scores -> p, dp -> ds = p (dp - delta)
+static void softmax_backward(const Meeting& block, const float* lse, const float* delta, float* scores, float* dp) {
   for (i64 query = 0; query < block.columns(); query += LANES) {
     vec row_lse = load(lse + query) * LOG2_E, row_delta = load(delta + query);
     i64 keys = block.keys_of(query);
@@ -194,7 +194,7 @@ static void softmax_backward(const Meeting& block, const float* lse, const float
       if (block.diagonal && key > query) score = mask_future(score, key, query);
       vec p = exp2(score - row_lse);
       store(s_at, p);
-      store(dp_at, p * (load(dp_at) - row_delta) * scale);
+      store(dp_at, p * (load(dp_at) - row_delta));
     }
   }
 }
@@ -226,25 +226,26 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
     i64 y_at = item / H * T * C + item % H * D;
     for (i64 first = 0; first < T; first += BLOCK) {
       i64 queries = min_of(BLOCK, T - first);
-      const float *q = head.q + first * head.row, *dy = a.dy + y_at + first * C;
-      float lse[BLOCK] = {}, delta[BLOCK] = {};
-      for (i64 i = 0; i < queries; i++) lse[i] = a.lse[item * T + first + i];
-      row_products(dy, a.y + y_at + first * C, C, queries, D, delta);
-      to_columns(q, head.row, queries, D, LOG2_E * scale, q_columns);
-      to_columns(dy, C, queries, D, 1.0f, dy_columns);
-      for (i64 i = 0; i < D * BLOCK; i++) dq_columns[i] = 0;
+      const float *q = head.q + first * head.row, *dy = a.dy + y_at + first * C, *y = a.y + y_at + first * C;
+      float lse[BLOCK], delta[BLOCK];
+      each_vec(0, queries, [&](i64 i, auto lanes) { store(lse + i, load(a.lse + item * T + first + i, lanes)); });
+      for (i64 i = 0; i < queries; i += LANES)
+        store(delta + i, row_products(dy + i * C, C, y + i * C, C, queries - i, D) * scale);
+      to_columns(q, head.row, queries, D, scale * LOG2_E, q_columns);
+      to_columns(dy, C, queries, D, scale, dy_columns);
 
       for (i64 key = 0; key <= first; key += BLOCK) {
         Meeting block{queries, min_of(BLOCK, T - key), key == first};
         const float *k = head.k + key * head.row, *v = head.v + key * head.row;
         make_scores(block, k, head.row, q_columns, D, scores);
         make_scores(block, v, head.row, dy_columns, D, dp);
-        softmax_backward(block, lse, delta, scale, scores, dp);
+        softmax_backward(block, lse, delta, scores, dp);
         add_queries(block, scores, dy, C, D, dv + key * head.row, head.row);
         add_queries(block, dp, q, head.row, D, dk + key * head.row, head.row);
-        add_values(block, dp, k, head.row, D, dq_columns);
+        add_values(block, dp, k, head.row, D, dq_columns, key == 0 ? OVERWRITE : ADD);
       }
-      to_rows(dq_columns, queries, D, dq + first * head.row, head.row);
+      to_rows(
+          dq_columns, queries, D, [](i64) { return splat(1.0f); }, dq + first * head.row, head.row);
     }
   }
 }
@@ -260,7 +261,7 @@ static void cache_fill(const cache_fill_args& a, Team& team) {
   }
 }
 
-// One query: a head to a thread, keys in blocks, their scores side by side.
+// One query: a head belongs to one thread, a key to a lane.
 static void attention_one(const attention_one_args& a, Team& team) {
   i64 H = a.H, D = a.D, C = H * D, newest = a.position[0];
   float scale = LOG2_E / __builtin_sqrtf((float)D);
@@ -277,25 +278,11 @@ static void attention_one(const attention_one_args& a, Team& team) {
     float top = MASKED, sum = 0;
     for (i64 first = 0; first <= newest; first += LANES) {
       i64 keys = min_of(LANES, newest + 1 - first);
-      float p[LANES];
-      // The same query row for every key: a stride of 0.
-      vec products[LANES];
-      for (int j = 0; j < LANES; j++) {
-        products[j] = vec{};
-        const float* key = k + (first + min_of(j, keys - 1)) * C;
-        each_vec(0, D, [&](i64 d, auto lanes) {
-          products[j] = fma(load(q + d, lanes), load(key + d, lanes), products[j]);
-        });
-      }
-      transpose(products);
-      vec score = products[0];
-      for (int j = 1; j < LANES; j++) score += products[j];
-      score *= scale;
+      vec score = row_products(q, 0, k + first * C, C, keys, D) * scale;
       float new_top = max_of(top, max_lanes(score));
       float shrink = exp2(splat(top - new_top))[0];
-      vec weights = LANE_NUMBERS < (i32)keys ? exp2(score - new_top) : vec{};
-      store(p, weights);
-      sum = sum * shrink + sum_lanes(weights);
+      vec p = keep(exp2(score - new_top), Part{keys});
+      sum = sum * shrink + sum_lanes(p);
       top = new_top;
       each_vec(0, D, [&](i64 d, auto lanes) {
         vec total = load(y + d, lanes) * shrink;

@@ -3,11 +3,7 @@
 #include "simd.h"
 
 // The tile of C that is held in registers: rows, and vectors of columns.
-#if LANES == 16
-constexpr int PRODUCT_ROWS = 8, PRODUCT_VECS = 3;
-#else
-constexpr int PRODUCT_ROWS = 4, PRODUCT_VECS = 2;
-#endif
+constexpr int PRODUCT_ROWS = LANES == 16 ? 8 : 4, PRODUCT_VECS = 2;
 
 // Element [i,j] is at[i * row + j * col].
 struct View {
@@ -34,19 +30,15 @@ static void product_tile(View a, const float* b, i64 b_row, float* c, i64 c_row,
     for (int v = 0; v < VECS; v++) store(c + r * c_row + v * LANES, sum[r][v], lanes);
 }
 
-// ROWS rows of C, all columns: tiles as wide as can be, and as equal.
+// ROWS rows of C, all columns.
 template <int ROWS>
 static void product_rows(View a, const float* b, i64 b_row, float* c, i64 c_row, i64 cols, i64 depth, Into into) {
-  i64 vecs = cols / LANES;
-  for (i64 tiles = ceil_div(vecs, PRODUCT_VECS); tiles > 0; tiles--) {
-    i64 width = ceil_div(vecs, tiles);
-    if (width == 1) product_tile<ROWS, 1>(a, b, b_row, c, c_row, depth, into, Whole{});
-    if (width == 2) product_tile<ROWS, 2>(a, b, b_row, c, c_row, depth, into, Whole{});
-    if constexpr (PRODUCT_VECS >= 3)
-      if (width == 3) product_tile<ROWS, 3>(a, b, b_row, c, c_row, depth, into, Whole{});
-    b += width * LANES, c += width * LANES, vecs -= width;
-  }
-  if (cols % LANES) product_tile<ROWS, 1>(a, b, b_row, c, c_row, depth, into, Part{cols % LANES});
+  i64 at = 0;
+  for (; at + PRODUCT_VECS * LANES <= cols; at += PRODUCT_VECS * LANES)
+    product_tile<ROWS, PRODUCT_VECS>(a, b + at, b_row, c + at, c_row, depth, into, Whole{});
+  each_vec(at, cols, [&](i64 at, auto lanes) {
+    product_tile<ROWS, 1>(a, b + at, b_row, c + at, c_row, depth, into, lanes);
+  });
 }
 
 // c [rows,cols] (+)= a [rows,depth] b [depth,cols]; rows of b and c lie b_row and c_row floats apart.
