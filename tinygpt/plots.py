@@ -1,12 +1,15 @@
-"""The loss curve of a run as a picture."""
+"""Pictures: the loss curve of a run, the memory map of a program, the speed of engines over presets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from tinygpt.core.config import LN_VOCAB
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.memory import Plan
 from tinygpt.runs import writing
 
 INK, GRID, TRAIN, VAL = "#22303c", "#dfe4e8", "#2f6fde", "#e8710a"
@@ -27,10 +30,7 @@ def save_loss_plot(
     path: Path, title: str, train: Sequence[tuple[int, float]], val: Sequence[tuple[int, float]]
 ) -> None:
     """Draw (step, loss) points of training, their smoothed course, and validation."""
-    from matplotlib.figure import Figure  # without pyplot: no display, no global state
-
-    figure = Figure(figsize=(9, 5), dpi=150, facecolor="white", layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = blank(title, "step", "cross-entropy (nats per byte)")
     if train:
         steps = [step for step, _ in train]
         losses = [loss for _, loss in train]
@@ -62,16 +62,80 @@ def save_loss_plot(
             color=INK,
             alpha=0.6,
         )
+    axes.margins(x=0.01)
+    if train or val:
+        axes.legend(frameon=False, labelcolor=INK)
+    save(figure, path)
+
+
+PERSISTENT = {"weight": "#2f6fde", "grad": "#7aa5ef", "m": "#e8710a", "v": "#f5b27a"}
+OTHER, FORWARD, BACKWARD, SCRATCH = "#9aa7b2", "#4aa56b", "#c2528b", "#c9cfd4"
+
+
+def save_memory_map(path: Path, title: str, plan: Plan, mode: str) -> None:
+    """Every tensor as a box: along the ops while it is alive, up the arena where it lies."""
+    from matplotlib.patches import Patch, Rectangle
+
+    slots = plan.temporary[mode]
+    ops = 1 + max((slot.last for slot in slots), default=0)
+    figure, axes = blank(title, "op", "arena (MB)")
+    for slot in plan.persistent:
+        colour = PERSISTENT.get(slot.tensor.kind, OTHER)
+        axes.add_patch(Rectangle((0, 4e-6 * slot.start), ops, 4e-6 * slot.size, facecolor=colour, linewidth=0))
+    for slot in slots:
+        leaf = slot.tensor.name.split(".")[-1]
+        colour = SCRATCH if slot.tensor.name.startswith("scratch") else BACKWARD if leaf[0] == "d" else FORWARD
+        corner, width = (slot.first, 4e-6 * slot.start), 1 + slot.last - slot.first
+        axes.add_patch(
+            Rectangle(corner, width, 4e-6 * slot.size, facecolor=colour, edgecolor="white", linewidth=0.3, alpha=0.9)
+        )
+    axes.set_xlim(0, ops)
+    axes.set_ylim(0, 4e-6 * plan.size)
+    colours = {"weights": PERSISTENT["weight"], "gradients": PERSISTENT["grad"], "AdamW m": PERSISTENT["m"]}
+    colours |= {"AdamW v": PERSISTENT["v"], "forward": FORWARD, "backward": BACKWARD, "scratch": SCRATCH}
+    patches = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
+    figure.legend(handles=patches, loc="outside lower center", ncols=7, frameon=False, labelcolor=INK, fontsize=8)
+    save(figure, path)
+
+
+LINES = ("#2f6fde", "#e8710a", "#4aa56b", "#c2528b", "#7d6bd0", "#22303c")
+
+
+def save_speed_curve(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Tokens a second over the presets, a line an engine."""
+    figure, axes = blank("training speed", "preset", "tokens/s")
+    presets = list(dict.fromkeys(row["preset"] for row in rows))
+    for i, engine in enumerate(dict.fromkeys(row["engine"] for row in rows)):
+        own = [row for row in rows if row["engine"] == engine]
+        places = [presets.index(row["preset"]) for row in own]
+        speeds = [row["tokens_per_s"] for row in own]
+        axes.plot(places, speeds, marker="o", color=LINES[i % len(LINES)], linewidth=2.0, label=own[0]["device"])
+    axes.set_xticks(range(len(presets)), presets)
+    axes.set_yscale("log")
+    axes.legend(frameon=False, labelcolor=INK, fontsize=8)
+    save(figure, path)
+
+
+def blank(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
+    """A figure and its axes in the house style."""
+    from matplotlib.figure import Figure  # without pyplot: no display, no global state
+
+    figure = Figure(figsize=(9, 5), dpi=150, facecolor="white", layout="constrained")
+    axes = figure.add_subplot()
     axes.set_title(title, loc="left", fontsize=12, color=INK, pad=10)
-    axes.set_xlabel("step", color=INK)
-    axes.set_ylabel("cross-entropy (nats per byte)", color=INK)
+    axes.set_xlabel(x_label, color=INK)
+    axes.set_ylabel(y_label, color=INK)
     axes.grid(color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.margins(x=0.01)
     axes.tick_params(colors=INK, length=0)
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
-    if train or val:
-        axes.legend(frameon=False, labelcolor=INK)
+    return figure, axes
+
+
+def save(figure: Any, path: Path) -> None:
+    kinds = figure.canvas.get_supported_filetypes()
+    if path.suffix[1:].lower() not in kinds:
+        raise TinyGPTError(f"a picture cannot be written to '{path.name}'; end its name in .png, .svg or .pdf")
     with writing(path):
         figure.savefig(path)

@@ -20,7 +20,7 @@ from tinygpt.core.config import check_corpus
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
 from tinygpt.core.trainer import Diverged, Trainer, run_now
-from tinygpt.engines.select import make_engine, resolve_engine
+from tinygpt.engines.select import make_engine, resolve_choice
 from tinygpt.runs import RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def execute(job: Job, output: Output) -> None:
     settings = replace(
         job.settings,
         data=pinned(job.settings.data, corpus),
-        engine=job.settings.engine._replace(name=resolve_engine(job.settings.engine.name)),
+        engine=job.settings.engine._replace(name=resolve_choice(job.settings.engine)),
     )
     progress = Progress()
     if job.resumed is not None:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.lowering import MAX_THREADS
 from tinygpt.core.ops import Op, Tensor
+from tinygpt.core.rng import INIT
 from tinygpt.engines.replay import Array, ReplayEngine
 from tinygpt.kernels.build import compile_kernels
-
-MAX_THREADS = 256
 
 
 def cpu_lanes() -> int:
@@ -72,9 +72,11 @@ class NativeEngine(ReplayEngine):
         self.bytes = self.lowered.plan.bytes()
         check_memory(self.bytes)
         self.library = ctypes.CDLL(str(compile_kernels(self.lanes)))
-        pointer, number = ctypes.c_void_p, ctypes.c_int32
+        pointer, number = ctypes.c_void_p, ctypes.c_uint32
         self.library.tg_run.argtypes = [pointer, pointer, ctypes.c_int64, pointer, number, number]
         self.library.tg_run.restype = None
+        self.library.tg_init.argtypes = [pointer, ctypes.c_int64, number, number, number, ctypes.c_double]
+        self.library.tg_init.restype = None
         self.arena = mmap.mmap(-1, self.bytes)  # zeros, page by page as they are touched
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self.arena.madvise(mmap.MADV_HUGEPAGE)
@@ -94,6 +96,10 @@ class NativeEngine(ReplayEngine):
         start = self.lowered.plan.start(next(iter(self.lowered.programs)), tensor)
         dtype = np.int32 if tensor.dtype == "i32" else np.float32
         return np.frombuffer(self.arena, dtype=dtype, count=tensor.size, offset=4 * start)
+
+    def draw(self, there: Array, index: int, std: float) -> None:
+        """The same bytes as NumPy's, sooner."""
+        self.library.tg_init(there.ctypes.data, there.size, self.config.train.seed, INIT, index, std)
 
     def run(self, mode: str) -> None:
         self.play(self.words[mode])
@@ -125,3 +131,14 @@ class NativeEngine(ReplayEngine):
 
     async def close(self) -> None:
         self.pool.shutdown()
+
+
+def native_engine(
+    config: RunConfig, *, device: str, precision: str, compile: bool, threads: int | None
+) -> NativeEngine:
+    """The engine as the command line asks for it."""
+    if device not in ("auto", "cpu"):
+        raise TinyGPTError(f"the native engine runs on the CPU, not on '{device}'; use --engine torch for that device")
+    if precision not in ("auto", "float32"):
+        raise TinyGPTError(f"the native engine computes in float32, not in {precision}; use --engine torch for that")
+    return NativeEngine(config, threads=threads)

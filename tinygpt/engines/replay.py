@@ -14,9 +14,10 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.lowering import Lowered
 from tinygpt.core.ops import Tensor
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.core.rng import INIT
 from tinygpt.engines.base import Engine, State, StepMetrics
-from tinygpt.kernels.init import initial_weights
+from tinygpt.kernels.init import normal
 
 Array = npt.NDArray[Any]
 
@@ -40,8 +41,20 @@ class ReplayEngine(Engine):
         raise NotImplementedError
 
     def start(self) -> None:
-        """Called by a subclass once its arena is there: start values, cold moments."""
-        self.put(self.memory.weights, initial_weights(self.config.model, self.config.train.seed))
+        """Called by a subclass once its arena, all zeros, is there: the weights get their start values."""
+        weights = self.view(self.memory.weights)
+        starts = {move.name: move.start for move in self.memory.layout.moves}
+        for index, parameter in enumerate(parameters(self.config.model)):
+            start = starts[parameter.name]
+            there = weights[start : start + parameter.size]
+            if parameter.std:
+                self.draw(there, index, parameter.std)
+            else:
+                there[:] = parameter.fill
+
+    def draw(self, there: Array, index: int, std: float) -> None:
+        """Start values of the parameter of that index."""
+        there[:] = normal(self.config.train.seed, INIT, index, there.size, std)
 
     def put(self, flat: Tensor, values: npt.NDArray[np.float32]) -> None:
         """Write a vector in the file's order to a flat tensor of the arena."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,11 +31,18 @@ class EngineEntry(NamedTuple):
     install: str
 
 
-# Best first: `auto` takes the first that this machine has.
+# Best first: `auto` takes the first that is installed, unless it is asked for what only PyTorch does.
 ENGINES = {
+    "native": EngineEntry("tinygpt.engines.native", "native_engine", "ziglang", "pip install ziglang"),
     "torch": EngineEntry("tinygpt.reference.distributed", "torch_engine", "torch", "pip install 'tinygpt[torch]'"),
 }
 ENGINE_NAMES = ("auto", *ENGINES)
+
+
+def needs_torch(choice: EngineChoice) -> bool:
+    """Whether something was asked for that the native engine does not do: a GPU, another precision, torchrun."""
+    elsewhere = choice.device not in ("auto", "cpu") or choice.precision not in ("auto", "float32")
+    return elsewhere or choice.compile or int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def available_engines() -> list[str]:
@@ -56,9 +64,13 @@ def resolve_engine(name: str) -> str:
     return name
 
 
+def resolve_choice(choice: EngineChoice) -> str:
+    return resolve_engine("torch" if choice.name == "auto" and needs_torch(choice) else choice.name)
+
+
 def make_engine(config: RunConfig, choice: EngineChoice | None = None) -> Engine:
     choice = choice or EngineChoice()
-    entry = ENGINES[resolve_engine(choice.name)]
+    entry = ENGINES[resolve_choice(choice)]
     factory = getattr(import_module(entry.module), entry.factory)
     engine: Engine = factory(
         config,

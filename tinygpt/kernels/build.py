@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -17,10 +18,11 @@ from tinygpt.data.cache import cache_dir
 HERE = Path(__file__).parent
 INTEGER_TENSORS = ("tokens", "targets", "position")
 
-COMMON_FLAGS = (
-    "-std=c++20 -O3 -ffp-contract=off -fno-math-errno -fno-exceptions -fno-rtti -fno-threadsafe-statics "
-    "-fvisibility=hidden -Wall -Wextra -Werror -Wno-unused-function"
-).split()
+LANGUAGE = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden"]
+# No contraction: a kernel rounds where its source says so, on every target.
+ARITHMETIC = ["-O3", "-ffp-contract=off", "-fno-math-errno"]
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
+COMMON_FLAGS = LANGUAGE + ARITHMETIC + WARNINGS
 
 # Lanes of float32 in a vector -> how to compile for them on x86-64. Elsewhere there are 4 (NEON).
 X86_FLAGS = {
@@ -84,11 +86,11 @@ def unit() -> str:
 
 def compile_kernels(lanes: int, extra: list[str] | None = None) -> Path:
     """The shared library for this machine with vectors of `lanes` floats, compiled if it is not cached."""
-    import platform
-
     x86 = platform.machine() in ("x86_64", "AMD64")
     flags = COMMON_FLAGS + (X86_FLAGS[lanes] if x86 else ["-mcpu=native"]) + [f"-DLANES={lanes}", *(extra or [])]
+    # Without a standard library nothing of zig's need be built first; libc is in the process already.
     flags += ["-shared", "-fPIC", "-nostdlib"]
+    flags += ["-Wl,-undefined,dynamic_lookup"] if sys.platform == "darwin" else []
     digest = hashlib.sha256(repr((flags, args_header(), unit())).encode())
     for path in sources():
         digest.update(path.read_bytes())
@@ -105,13 +107,24 @@ def zig_compile(flags: list[str], output: Path) -> None:
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
         temporary = Path(folder)
         (temporary / "args.h").write_text(args_header())
-        (temporary / "unit.cpp").write_text(unit())
+        source = temporary / "unit.cpp"
+        source.write_text(unit())
         made = temporary / output.name
         environment = dict(os.environ, ZIG_LOCAL_CACHE_DIR=str(temporary / "zig"))
         environment.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_dir("zig")))
         done = subprocess.run(
-            [sys.executable, "-m", "ziglang", "c++", *flags, f"-I{temporary}", f"-I{HERE}"]
-            + [str(temporary / "unit.cpp"), "-o", str(made)],
+            [
+                sys.executable,
+                "-m",
+                "ziglang",
+                "c++",
+                *flags,
+                f"-I{temporary}",
+                f"-I{HERE}",
+                str(source),
+                "-o",
+                str(made),
+            ],
             env=environment,
             capture_output=True,
             text=True,
