@@ -38,12 +38,12 @@ def test_the_folder_is_complete(straight_run: Path, text_file: Path) -> None:
     assert re.findall(r"^──── step (\d+) ────$", (straight_run / "samples.txt").read_text(), re.M) == ["20", "40", "60"]
     assert (straight_run / "loss.png").read_bytes().startswith(b"\x89PNG")
     last = load_tinygpt(straight_run / "checkpoints/last.tinygpt")
-    assert last.state.step == 60 and last.backend == "torch" and last.data["name"] == text_file.name
+    assert last.state.step == 60 and last.backend == "native" and last.data["name"] == text_file.name
 
 
 def test_config_toml_can_be_fed_again(straight_run: Path, tmp_path: Path) -> None:
     written = tomllib.loads((straight_run / "config.toml").read_text())
-    assert written["data"].keys() == {"file", "sha256"} and written["engine"]["name"] == "torch"
+    assert written["data"].keys() == {"file", "sha256"} and written["engine"]["name"] == "native"
     succeed("train", "--config", straight_run / "config.toml", "--steps", 2, "--out", tmp_path / "again", "--quiet")
     assert [event["loss"] for event in metrics(tmp_path / "again")] == [
         event["loss"] for event in metrics(straight_run)[:2]
@@ -148,7 +148,7 @@ def test_json_lines_are_all_of_stdout(text_file: Path, tmp_path: Path) -> None:
 
 def test_people_are_told_what_matters(text_file: Path, tmp_path: Path) -> None:
     result = train(text_file, tmp_path / "run", steps=20)
-    for part in ("parameters", "PyTorch", "animals.txt", "epochs", "train loss", "best val", "step     20  val"):
+    for part in ("parameters", "native C++", "animals.txt", "epochs", "train loss", "best val", "step     20  val"):
         assert part in result.stdout, part
     assert f"tinygpt sample {tmp_path / 'run'}" in result.stdout
 

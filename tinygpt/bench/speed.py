@@ -34,7 +34,7 @@ def bench_preset(name: str, config: RunConfig, choices: list[EngineChoice], seco
             "preset": name,
             "engine": resolve_engine(choices[i].name),
             "device": run.engine.describe(),
-            "threads": getattr(run.engine, "threads", None),
+            "threads": run.engine.threads,
             "ms_per_step": 1000 * median,
             "ms_best": 1000 * min(times[i]),
             "tokens_per_s": tokens / median,

@@ -102,7 +102,7 @@ def op_as_data(op: Op) -> dict[str, Any]:
 def show_ops(output: Output, mode: str, lowered: Lowered) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", justify="right", style="dim")
-    table.add_column("kernel", style="bold")
+    table.add_column("kernel", style="bold", no_wrap=True)
     table.add_column("reads", overflow="fold")
     table.add_column("writes", overflow="fold")
     for heading in ("bytes", "MFLOP"):

@@ -68,7 +68,7 @@ class NativeEngine(ReplayEngine):
             raise TinyGPTError(f"the number of threads must be from 1 to {MAX_THREADS}, not {threads}")
         super().__init__(config)
         self.lanes = lanes or cpu_lanes()
-        self.threads = threads or min(cores(), MAX_THREADS)
+        self.threads: int = threads or min(cores(), MAX_THREADS)
         self.bytes = self.lowered.plan.bytes()
         check_memory(self.bytes)
         self.library = ctypes.CDLL(str(compile_kernels(self.lanes)))

@@ -1,0 +1,96 @@
+"""`program`, `bench` and `parity`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_helpers import one_line_error, succeed, tinygpt
+
+from tinygpt.core.config import preset
+from tinygpt.core.cost import program_flops
+from tinygpt.core.lowering import Lowered
+
+
+def test_program_prints_every_op_with_its_cost() -> None:
+    shown = succeed("program", "tiny").stdout
+    lowered = Lowered(preset("tiny"))
+    ops = lowered.programs["train"].ops
+    for kernel in {op.kernel for op in ops}:
+        assert kernel in shown
+    assert f"{len(ops)} ops" in shown
+    assert f"{program_flops(lowered.programs['train']) / 1e6:,.1f}" in shown
+    assert "arena" in shown
+
+
+def test_program_as_data_is_what_engines_replay() -> None:
+    for mode in ("train", "decode"):
+        data = json.loads(succeed("program", "tiny", "--mode", mode, "--json").stdout)
+        lowered = Lowered(preset("tiny"))
+        assert data["words"] == lowered.words[mode]
+        assert data["arena_bytes"] == lowered.plan.bytes()
+        assert [op["kernel"] for op in data["ops"]] == [op.kernel for op in lowered.programs[mode].ops]
+
+
+def test_program_draws_the_memory_map(tmp_path: Path) -> None:
+    picture = tmp_path / "map.png"
+    succeed("program", "tiny", "--plot", picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "end its name in .png" in one_line_error(tinygpt("program", "tiny", "--plot", tmp_path / "map.xyz"))
+
+
+def test_program_names_the_modes_there_are() -> None:
+    assert "there are train, eval, prefill, decode" in one_line_error(tinygpt("program", "tiny", "--mode", "trian"))
+    succeed("program", "tiny", "--grad-accum", 2, "--mode", "accumulate")
+
+
+def test_bench_prints_a_json_object_a_line(tmp_path: Path) -> None:
+    picture = tmp_path / "curve.svg"
+    arguments = ("--presets", "tiny", "--seconds", 0.05, "--threads", 1, "--plot", picture)
+    rows = [json.loads(line) for line in succeed("bench", *arguments, "--json").stdout.splitlines()]
+    assert [(row["preset"], row["engine"]) for row in rows] == [("tiny", "native"), ("tiny", "torch")]
+    for row in rows:
+        assert row["threads"] == 1
+        assert row["tokens_per_s"] == pytest.approx(1000 * 16 * 32 / row["ms_per_step"])
+        assert row["gflops"] == pytest.approx(
+            program_flops(Lowered(preset("tiny")).programs["train"]) / row["ms_per_step"] / 1e6
+        )
+        assert 2 < row["loss"] < 6
+    assert "<svg" in picture.read_text()
+
+
+def test_bench_shows_ratios_and_a_profile() -> None:
+    table = succeed("bench", "--presets", "tiny", "--seconds", 0.05, "--threads", 1).stdout
+    assert "vs torch" in table and "×" in table
+    rows = succeed("bench", "--presets", "tiny", "--profile", "--threads", 1, "--json").stdout.splitlines()
+    kernels = {json.loads(row)["kernel"]: json.loads(row)["calls"] for row in rows}
+    assert kernels["linear_backward_weight"] == 9
+    assert "no profile" in one_line_error(tinygpt("bench", "--engines", "torch", "--presets", "tiny", "--profile"))
+
+
+def test_native_training_takes_less_memory_than_torch() -> None:
+    rows = [
+        json.loads(line) for line in succeed("bench", "--memory", "--presets", "tiny", "--json").stdout.splitlines()
+    ]
+    peaks = {row["engine"]: row["peak_bytes"] for row in rows}
+    assert 10e6 < peaks["native"] < peaks["torch"]
+
+
+def test_parity_passes_and_fails_by_its_limit() -> None:
+    arguments = ("parity", "--preset", "tiny", "--steps", 5, "--threads", 1)
+    result = json.loads(succeed(*arguments, "--json").stdout)
+    assert result["passed"] and len(result["drifts"]) == 5 and result["max_drift"] == max(result["drifts"]) < 1e-4
+    assert result["weight_difference"] > 0
+    failed = tinygpt(*arguments, "--limit", 0)
+    assert failed.exit_code == 1
+    assert "NOT below the limit" in failed.stdout
+
+
+def test_engines_that_are_not_there_are_named_nearly() -> None:
+    assert "did you mean 'native'" in one_line_error(tinygpt("bench", "--engines", "nativ", "--presets", "tiny"))
+    assert "two engines, not 1" in one_line_error(tinygpt("parity", "--engines", "native"))
+    assert "did you mean 'tiny'" in one_line_error(tinygpt("program", "tyny"))
+    assert "runs on the CPU" in one_line_error(
+        tinygpt("bench", "--engines", "native", "--presets", "tiny", "--device", "cuda")
+    )
