@@ -35,37 +35,11 @@ struct Meeting {
   }
 };
 
-// rows [count, size] times factor -> columns [size][BLOCK], zero where rows are missing from whole vectors.
-static void to_columns(const float* rows, i64 stride, i64 count, i64 size, float factor, float* columns) {
-  for (i64 i = 0; i < count; i += LANES)
-    each_vec(0, size, [&](i64 d, auto lanes) {
-      vec square[LANES];
-      for (int j = 0; j < LANES; j++)
-        square[j] = i + j < count ? load(rows + (i + j) * stride + d, lanes) * factor : vec{};
-      transpose(square);
-      for (int j = 0; j < LANES; j++)
-        if (d + j < size) store(columns + (d + j) * BLOCK + i, square[j]);
-    });
-}
-
-// And back: columns [size][BLOCK], times their factors (a vector of them by its first column) -> rows [count, size].
-template <class Factors>
-INLINE void to_rows(const float* columns, i64 count, i64 size, Factors factors, float* rows, i64 stride) {
-  for (i64 i = 0; i < count; i += LANES)
-    each_vec(0, size, [&](i64 d, auto lanes) {
-      vec square[LANES], factor = factors(i);
-      for (int j = 0; j < LANES; j++) square[j] = d + j < size ? load(columns + (d + j) * BLOCK + i) * factor : vec{};
-      transpose(square);
-      for (int j = 0; j < LANES; j++)
-        if (i + j < count) store(rows + (i + j) * stride + d, square[j], lanes);
-    });
-}
-
 // scores[key][query] = sum over d of k[key][d] q_columns[d][query]
 static void make_scores(const Meeting& block, const float* k, i64 k_row, const float* q_columns, i64 D, float* scores) {
   block.each_strip([&](i64 key, i64 keys, i64 query, i64 columns) {
-    product({k + key * k_row, k_row, 1}, q_columns + query, BLOCK, scores + key * BLOCK + query, BLOCK, keys, columns, D,
-            OVERWRITE);
+    product({k + key * k_row, k_row, 1}, q_columns + query, BLOCK, scores + key * BLOCK + query, BLOCK, keys, columns,
+            D, OVERWRITE);
   });
 }
 
@@ -120,10 +94,22 @@ struct Head {
   i64 row;
 };
 
+// Where row 0 of a head begins, in rows of `row` floats that hold all heads side by side.
+static i64 head_start(i64 item, i64 T, i64 H, i64 D, i64 row) { return item / H * T * row + item % H * D; }
+
 static Head head_of(const float* qkv, i64 item, i64 T, i64 H, i64 D) {
   i64 C = H * D;
-  const float* q = qkv + item / H * T * 3 * C + item % H * D;
+  const float* q = qkv + head_start(item, T, H, D, 3 * C);
   return {q, q + C, q + 2 * C, 3 * C};
+}
+
+// Asks for rows that the next head will need. A head's rows lie too far apart for the CPU to see them coming, so
+// each step of a diagonal block asks for some of the next head's, and they arrive while it is multiplied.
+static void fetch_rows(const Meeting& block, const float* rows, i64 row, i64 D) {
+  constexpr i64 CACHE_LINE = 16;
+  if (!block.diagonal) return;
+  for (i64 i = 0; i < block.queries; i++)
+    for (i64 d = 0; d < D; d += CACHE_LINE) __builtin_prefetch(rows + i * row + d, 0, 2);
 }
 
 // Those of the team that have a slice of scratch and something to do; the others' share is empty.
@@ -143,44 +129,32 @@ static void attention(const attention_args& a, Team& team) {
   Range items = share_of_crew(team, a.B * H * blocks);
   for (i64 item = items.begin; item < items.end; item++) {
     Head head = head_of(a.qkv, item / blocks, T, H, D);
+    Head next = head_of(a.qkv, min_of(item / blocks + 1, a.B * H - 1), T, H, D);
     i64 first = item % blocks * BLOCK, queries = min_of(BLOCK, T - first);
     Softmax seen;
     for (i64 i = 0; i < BLOCK; i++) seen.top[i] = MASKED, seen.sum[i] = 0;
-    to_columns(head.q + first * head.row, head.row, queries, D, scale, q_columns);
+    to_columns(head.q + first * head.row, head.row, queries, D, scale, q_columns, BLOCK);
 
     for (i64 key = 0; key <= first; key += BLOCK) {
       Meeting block{queries, min_of(BLOCK, T - key), key == first};
-      make_scores(block, head.k + key * head.row, head.row, q_columns, D, scores);
+      const float *k = head.k + key * head.row, *v = head.v + key * head.row;
+      fetch_rows(block, next.q + first * head.row, head.row, D);
+      make_scores(block, k, head.row, q_columns, D, scores);
+      fetch_rows(block, next.k + first * head.row, head.row, D);
       online_softmax(block, scores, seen, D, key == 0 ? nullptr : y_columns);
-      add_values(block, scores, head.v + key * head.row, head.row, D, y_columns, key == 0 ? OVERWRITE : ADD);
+      fetch_rows(block, next.v + first * head.row, head.row, D);
+      add_values(block, scores, v, head.row, D, y_columns, key == 0 ? OVERWRITE : ADD);
     }
 
-    i64 batch = item / blocks / H, h = item / blocks % H;
     to_rows(
-        y_columns, queries, D, [&](i64 i) { return 1.0f / load(seen.sum + i); },
-        a.y + (batch * T + first) * C + h * D, C);
+        y_columns, BLOCK, queries, D, [&](i64 i) { return 1.0f / load(seen.sum + i); },
+        a.y + head_start(item / blocks, T, H, D, C) + first * C, C);
     if (a.lse)
       each_vec(0, queries, [&](i64 i, auto lanes) {
         vec lse = fma(load(seen.top + i), splat(LN_2), log(load(seen.sum + i)));
         store(a.lse + item / blocks * T + first + i, lse, lanes);
       });
   }
-}
-
-// a_i . b_i for LANES rows of which `count` are there; lanes beyond hold what is finite.
-static vec row_products(const float* a, i64 a_row, const float* b, i64 b_row, i64 count, i64 D) {
-  vec sums[LANES];
-  for (i64 j = 0; j < LANES; j++) {
-    i64 i = min_of(j, count - 1);
-    sums[j] = vec{};
-    each_vec(0, D, [&](i64 d, auto lanes) {
-      sums[j] = fma(load(a + i * a_row + d, lanes), load(b + i * b_row + d, lanes), sums[j]);
-    });
-  }
-  transpose(sums);
-  vec total = sums[0];
-  for (int j = 1; j < LANES; j++) total += sums[j];
-  return total;
 }
 
 // scores -> p, dp -> ds = p (dp - delta)
@@ -221,31 +195,41 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
   Range items = share_of_crew(team, a.B * H);
   for (i64 item = items.begin; item < items.end; item++) {
     Head head = head_of(a.qkv, item, T, H, D);
-    float* dq = a.dqkv + (head.q - a.qkv);
-    float *dk = dq + C, *dv = dq + 2 * C;
-    i64 y_at = item / H * T * C + item % H * D;
+    i64 row = head.row;
     for (i64 first = 0; first < T; first += BLOCK) {
       i64 queries = min_of(BLOCK, T - first);
-      const float *q = head.q + first * head.row, *dy = a.dy + y_at + first * C, *y = a.y + y_at + first * C;
+      i64 at = head_start(item, T, H, D, row) + first * row, y_at = head_start(item, T, H, D, C) + first * C;
+      i64 next = min_of(item + 1, a.B * H - 1);
+      i64 next_at = head_start(next, T, H, D, row) + first * row, y_next = head_start(next, T, H, D, C) + first * C;
+      const float *q = a.qkv + at, *dy = a.dy + y_at, *y = a.y + y_at;
       float lse[BLOCK], delta[BLOCK];
       each_vec(0, queries, [&](i64 i, auto lanes) { store(lse + i, load(a.lse + item * T + first + i, lanes)); });
       for (i64 i = 0; i < queries; i += LANES)
         store(delta + i, row_products(dy + i * C, C, y + i * C, C, queries - i, D) * scale);
-      to_columns(q, head.row, queries, D, scale * LOG2_E, q_columns);
-      to_columns(dy, C, queries, D, scale, dy_columns);
+      to_columns(q, row, queries, D, scale * LOG2_E, q_columns, BLOCK);
+      to_columns(dy, C, queries, D, scale, dy_columns, BLOCK);
 
       for (i64 key = 0; key <= first; key += BLOCK) {
         Meeting block{queries, min_of(BLOCK, T - key), key == first};
-        const float *k = head.k + key * head.row, *v = head.v + key * head.row;
-        make_scores(block, k, head.row, q_columns, D, scores);
-        make_scores(block, v, head.row, dy_columns, D, dp);
+        const float *k = head.k + key * row, *v = head.v + key * row;
+        float *dk = a.dqkv + (k - a.qkv), *dv = a.dqkv + (v - a.qkv);
+        fetch_rows(block, a.qkv + next_at, row, D);
+        fetch_rows(block, a.dqkv + next_at, row, D);
+        make_scores(block, k, row, q_columns, D, scores);
+        fetch_rows(block, a.qkv + next_at + C, row, D);
+        fetch_rows(block, a.dqkv + next_at + C, row, D);
+        make_scores(block, v, row, dy_columns, D, dp);
         softmax_backward(block, lse, delta, scores, dp);
-        add_queries(block, scores, dy, C, D, dv + key * head.row, head.row);
-        add_queries(block, dp, q, head.row, D, dk + key * head.row, head.row);
-        add_values(block, dp, k, head.row, D, dq_columns, key == 0 ? OVERWRITE : ADD);
+        fetch_rows(block, a.qkv + next_at + 2 * C, row, D);
+        fetch_rows(block, a.dqkv + next_at + 2 * C, row, D);
+        add_queries(block, scores, dy, C, D, dv, row);
+        fetch_rows(block, a.dy + y_next, C, D);
+        add_queries(block, dp, q, row, D, dk, row);
+        fetch_rows(block, a.y + y_next, C, D);
+        add_values(block, dp, k, row, D, dq_columns, key == 0 ? OVERWRITE : ADD);
       }
       to_rows(
-          dq_columns, queries, D, [](i64) { return splat(1.0f); }, dq + first * head.row, head.row);
+          dq_columns, BLOCK, queries, D, [](i64) { return splat(1.0f); }, a.dqkv + at, row);
     }
   }
 }

@@ -1,4 +1,4 @@
-// C (+)= A B for matrices that stay in the cache, read where they lie: what attention is made of.
+// Small matrices, which stay in the cache: C (+)= A B read where they lie, and turning rows into columns.
 #pragma once
 #include "simd.h"
 
@@ -47,4 +47,46 @@ static void product(View a, const float* b, i64 b_row, float* c, i64 c_row, i64 
   for (; r + PRODUCT_ROWS <= rows; r += PRODUCT_ROWS, a.at += PRODUCT_ROWS * a.row)
     product_rows<PRODUCT_ROWS>(a, b, b_row, c + r * c_row, c_row, cols, depth, into);
   for (; r < rows; r++, a.at += a.row) product_rows<1>(a, b, b_row, c + r * c_row, c_row, cols, depth, into);
+}
+
+// rows [count, size] times factor -> columns [size][width], zero where rows are missing from whole vectors.
+static void to_columns(const float* rows, i64 stride, i64 count, i64 size, float factor, float* columns, i64 width) {
+  for (i64 i = 0; i < count; i += LANES)
+    each_vec(0, size, [&](i64 d, auto lanes) {
+      vec square[LANES];
+      for (int j = 0; j < LANES; j++)
+        square[j] = i + j < count ? load(rows + (i + j) * stride + d, lanes) * factor : vec{};
+      transpose(square);
+      for (int j = 0; j < LANES; j++)
+        if (d + j < size) store(columns + (d + j) * width + i, square[j]);
+    });
+}
+
+// And back: columns [size][width], times their factors (a vector of them by its first column) -> rows [count, size].
+template <class Factors>
+INLINE void to_rows(const float* columns, i64 width, i64 count, i64 size, Factors factors, float* rows, i64 stride) {
+  for (i64 i = 0; i < count; i += LANES)
+    each_vec(0, size, [&](i64 d, auto lanes) {
+      vec square[LANES], factor = factors(i);
+      for (int j = 0; j < LANES; j++) square[j] = d + j < size ? load(columns + (d + j) * width + i) * factor : vec{};
+      transpose(square);
+      for (int j = 0; j < LANES; j++)
+        if (i + j < count) store(rows + (i + j) * stride + d, square[j], lanes);
+    });
+}
+
+// a_i . b_i for LANES rows of which `count` are there; lanes beyond hold what is finite.
+static vec row_products(const float* a, i64 a_row, const float* b, i64 b_row, i64 count, i64 D) {
+  vec sums[LANES];
+  for (i64 j = 0; j < LANES; j++) {
+    i64 i = min_of(j, count - 1);
+    sums[j] = vec{};
+    each_vec(0, D, [&](i64 d, auto lanes) {
+      sums[j] = fma(load(a + i * a_row + d, lanes), load(b + i * b_row + d, lanes), sums[j]);
+    });
+  }
+  transpose(sums);
+  vec total = sums[0];
+  for (int j = 1; j < LANES; j++) total += sums[j];
+  return total;
 }
