@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli_helpers import one_line_error, process, succeed, tinygpt
 
-from tinygpt.core.config import SampleConfig
+from tinygpt.core.config import LoraConfig, SampleConfig
 from tinygpt.core.sampler import generate
 from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
@@ -104,7 +104,8 @@ def adapter(straight_run: Path, text_file: Path, tmp_path_factory: pytest.TempPa
 def test_an_adapter_is_small_and_says_what_it_is(adapter: Path) -> None:
     assert adapter.stat().st_size < 8_000
     described = succeed("lora", "info", adapter).stdout
-    for part in ("animals", "d_model 16", "2, alpha 16, on q_proj,v_proj", "20 steps on animals.txt", "best val"):
+    shape = f"2, alpha 16, on {LoraConfig().targets}"
+    for part in ("animals", "d_model 16", shape, "20 steps on animals.txt", "best val"):
         assert part in described, part
 
 

@@ -336,6 +336,13 @@ def test_training_learns_another_text_and_leaves_the_base_alone(base, trained):
     assert engine.model.flat().tobytes() == base.tobytes()
 
 
+def test_nothing_is_made_for_the_frozen_base(base, monkeypatch):
+    """No start values are drawn that the base would overwrite, and no moments for what is not trained."""
+    monkeypatch.setattr("tinygpt.reference.engine.initial_weights", None)
+    engine = LoraEngine(RUN, base, LORA, **CPU)
+    assert set(engine.optimizer.state) == set(lora_parameters(engine.model))
+
+
 def test_a_step_is_clip_and_adamw_on_the_adapters(base):
     """The first step by hand: m = (1 - b1) g, v = (1 - b2) g², so the corrected ratio is g / (|g| + eps)."""
     config = RUN.replace(grad_clip=0.05)
@@ -427,15 +434,15 @@ def test_a_file_holds_the_adapters_alone(tmp_path, trained):
     assert list(tmp_path.iterdir()) == [path]  # no partial file stays behind
 
 
-@pytest.mark.parametrize(("rank", "kilobytes"), [(1, 8), (8, 40)])
+@pytest.mark.parametrize(("rank", "kilobytes"), [(1, 20), (8, 133)])
 def test_small_presets_file_is_small(tmp_path, rank, kilobytes):
     config = preset("small")
     lora = LoraConfig(rank=rank)
     w = initial_adapter(config.model, lora, 1)
     path = tmp_path / "a.safetensors"
     save_adapter(path, Adapter("small", lora, "0" * 64, Checkpoint(config, State(1500, w))))
-    assert path.stat().st_size < kilobytes * 1024
-    assert path.stat().st_size < 0.03 * 4 * parameter_count(config.model)
+    assert path.stat().st_size < kilobytes * 1000
+    assert path.stat().st_size < 0.1 * 4 * parameter_count(config.model)
 
 
 def test_a_loaded_adapter_computes_what_the_trained_engine_does(tmp_path, base, trained):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,7 +16,8 @@ from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.models import ModelPath, merged, open_model
 from tinygpt.cli.options import engine_changes, given, option, setting
 from tinygpt.cli.output import Output, size_of
-from tinygpt.cli.settings import DataChoice, parse_assignments
+from tinygpt.cli.resume import refuse_changes, resumed_training
+from tinygpt.cli.settings import DataChoice, parse_assignments, typed_table
 from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
@@ -23,7 +26,8 @@ from tinygpt.engines.select import EngineChoice, resolve_engine
 
 if TYPE_CHECKING:
     from tinygpt.engines.base import State
-    from tinygpt.reference.lora import LoraEngine
+    from tinygpt.formats import Checkpoint
+    from tinygpt.reference.lora import Adapter, LoraEngine
 
 lora = typer.Typer(help="LoRA: train a small adapter for a model, merge it, look at it.", no_args_is_help=True)
 
@@ -32,18 +36,36 @@ TRAIN_EXAMPLES = """Examples:
 \b
   tinygpt lora train runs/small-shakespeare-1 --data moby-dick \\
       --out whale.safetensors --steps 300 --lr 1e-3
+  tinygpt lora train runs/small-shakespeare-1 --resume whale.safetensors
   tinygpt compare runs/small-shakespeare-1 --adapter whale.safetensors
   tinygpt lora merge runs/small-shakespeare-1 whale.safetensors out.tinygpt
 """
 AdapterFile = Annotated[Path, typer.Argument(metavar="ADAPTER", help="what `lora train` wrote", show_default=False)]
 
 
-class AdapterHost(ScreenHost):
-    """Keeps the adapter of the best validation; without a validation, the latest."""
+class Job(NamedTuple):
+    """An adapter to train: a new one, or the one in `out` from its `resumed` state."""
 
-    def __init__(self, *screen: Any, path: Path, engine: LoraEngine, data: dict[str, Any]) -> None:
+    model: Path
+    base: Checkpoint  # what `model` stands for
+    out: Path
+    lora: LoraConfig
+    run: RunConfig
+    data: DataChoice = DataChoice()
+    resumed: Adapter | None = None
+
+
+def last_of(out: Path) -> Path:
+    """Beside the adapter lies what training goes on from: the latest state, AdamW's moments with it."""
+    return out.with_name(f"{out.stem}.last.safetensors")
+
+
+class AdapterHost(ScreenHost):
+    """Keeps the adapter of the best validation (without a validation, the latest), and the state to go on from."""
+
+    def __init__(self, *screen: Any, out: Path, engine: LoraEngine, data: DataChoice) -> None:
         super().__init__(*screen)
-        self.path = path
+        self.out = out
         self.engine = engine
         self.data = data
 
@@ -51,16 +73,20 @@ class AdapterHost(ScreenHost):
         from tinygpt.formats import Checkpoint
         from tinygpt.reference.lora import Adapter, save_adapter
 
-        if kind == "last" and progress.best_val is not None:
-            return
-        run = Checkpoint(self.engine.config, state, progress, self.engine.name, self.data, timestamp())
-        save_adapter(self.path, Adapter(self.path.stem, self.engine.lora, self.engine.base_sha256, run))
+        run = Checkpoint(self.engine.config, state, progress, self.engine.name, self.data.facts(), timestamp())
+        adapter = Adapter(self.out.stem, self.engine.lora, self.engine.base_sha256, run)
+        if kind == "best" or progress.best_val is None:
+            save_adapter(self.out, adapter)
+        if kind == "last":
+            here = {**run.data, "file": self.data.file}  # with its folder: this file does not travel
+            save_adapter(last_of(self.out), replace(adapter, run=replace(run, data=here)), include_optimizer=True)
 
 
 @lora.command(epilog=TRAIN_EXAMPLES)
 def train(
     model: ModelPath,
-    out: Annotated[Path, option("--out", help="the adapter's file, named .safetensors", panel="Run")],
+    out: Annotated[Path | None, option("--out", help="the adapter's file, named .safetensors", panel="Run")] = None,
+    resume: Annotated[Path | None, option("--resume", help="go on with the adapter in this file", panel="Run")] = None,
     data: options.Data = None,
     file: options.TextFile = None,
     budget: options.Budget = None,
@@ -85,58 +111,98 @@ def train(
 ) -> None:
     """Train an adapter on another text; the model itself is not changed."""
     output = Output(json=json)
-    if out.exists():
-        raise TinyGPTError(f"{out} exists already: choose another name with --out")
-    base = open_model(model)
-    settings = LoraConfig(**given({"rank": rank, "alpha": alpha, "targets": targets}))
     extra = parse_assignments(assignments or [])
     if extra["model"]:
         raise TinyGPTError("an adapter keeps its model: --set takes training settings here")
-    stated = {
-        "steps": steps,
-        "batch": batch or base.config.train.batch,
-        "lr": lr,
-        "eval_every": eval_every,
-        "seed": seed,
-    }
-    run = RunConfig(base.config.model, TrainConfig(**{**given(stated), **extra["train"]}))
-    choice = choose_data(DataChoice(), data, file, budget)
-    corpus = open_corpus(choice, output.console)
-    train_text, val_text = corpus.split(run.train.val_fraction)
+    lora_changes = given({"rank": rank, "alpha": alpha, "targets": targets})
+    stated = {"steps": steps, "batch": batch, "lr": lr, "eval_every": eval_every, "seed": seed}
+    train_changes = {**given(stated), **extra["train"]}
 
-    resolve_engine("torch")  # a sentence where PyTorch is missing
-    from tinygpt.reference.lora import LoraEngine
+    if out is not None and resume is None:
+        job = new_job(model, out, lora_changes, train_changes)
+    elif resume is not None and out is None:
+        job = resumed_job(model, resume, lora_changes, train_changes, output)
+    else:
+        raise TinyGPTError("name the new adapter's file with --out, or the one to go on with by --resume")
+    chosen = choose_data(job.data, data, file, budget)._replace(sha256=job.data.sha256)
+    machine = engine_changes(None, device, precision, None, threads)
+    reason, progress = execute(job._replace(data=chosen), EngineChoice(**machine), output)
 
-    machine = EngineChoice(**engine_changes(None, device, precision, None, threads))
-    engine = LoraEngine(
-        run, base.state.w, settings, device=machine.device, precision=machine.precision, threads=machine.threads or None
-    )
-    run_now(engine.load_corpus(train_text, val_text))
-    output.facts(
-        [
-            ("model", str(model)),
-            ("engine", engine.describe()),
-            ("corpus", f"{corpus.name}: {len(corpus.text):,} bytes"),
-            ("adapter", str(out)),
-        ]
-    )
-    display = output.display("lora")
-    with stop_signals(display.stop_soon) as stop:
-        host = AdapterHost(display, stop, path=out, engine=engine, data=pinned(choice, corpus).facts())
-        trainer = Trainer(run, engine, host, len(train_text), len(val_text))
-        display.begin(run.train.steps, [])
-        try:
-            reason = run_now(trainer.run())
-        finally:
-            display.end()
     output.say()
     if reason == "stopped":
-        output.hint(f"Stopped after step {trainer.progress.step:,}; {out} holds the adapter so far.")
+        flags = [word for name, value in machine.items() for word in (f"--{name}", str(value))]
+        again = shlex.join(["tinygpt", "lora", "train", str(model), "--resume", str(job.out), *flags])
+        output.hint(f"Stopped after step {progress.step:,} of {job.run.train.steps:,}; everything is saved.")
+        output.hint(f"Go on with: {again}")
         raise typer.Exit(INTERRUPTED)
-    best = trainer.progress.best_val
+    best = progress.best_val
     measured = f", best validation loss {best:.4f}" if best is not None else ""
-    output.say(f"Wrote {out} ({size_of(out.stat().st_size)}){measured}.")
-    output.say(f"See what it does: tinygpt compare {model} --adapter {out}")
+    output.say(f"Wrote {job.out} ({size_of(job.out.stat().st_size)}){measured}.")
+    output.say(f"See what it does: tinygpt compare {model} --adapter {job.out}")
+
+
+def new_job(model: Path, out: Path, lora_changes: dict[str, Any], train_changes: dict[str, Any]) -> Job:
+    if last_of(out).exists():
+        raise TinyGPTError(f"{last_of(out)} exists already: go on with --resume {out}, or choose another --out")
+    if out.exists():
+        raise TinyGPTError(f"{out} exists already: choose another name with --out")
+    base = open_model(model)
+    train = TrainConfig(**{"batch": base.config.train.batch, **train_changes})
+    return Job(model, base, out, LoraConfig(**lora_changes), RunConfig(base.config.model, train))
+
+
+def resumed_job(
+    model: Path, out: Path, lora_changes: dict[str, Any], train_changes: dict[str, Any], output: Output
+) -> Job:
+    resolve_engine("torch")  # a sentence where PyTorch is missing
+    from tinygpt.reference.lora import load_adapter
+
+    if not last_of(out).exists():
+        raise TinyGPTError(f"there is no {last_of(out)}, from which {out} could go on")
+    adapter = load_adapter(last_of(out))
+    refuse_changes("adapters", adapter.lora, lora_changes)
+    train = resumed_training(adapter.run.config.train, train_changes, adapter.run.progress, output)
+    data = DataChoice(**typed_table("data", adapter.run.data, DataChoice))
+    if data.file:
+        data = data._replace(name="")
+    base = open_model(model)
+    return Job(model, base, out, adapter.lora, RunConfig(base.config.model, train), data, adapter)
+
+
+def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progress]:
+    """Train to the end, or to Ctrl-C; why it ended, and how far it came."""
+    corpus = open_corpus(job.data, output.console)
+    train_text, val_text = corpus.split(job.run.train.val_fraction)
+    resolve_engine("torch")  # a sentence where PyTorch is missing
+    from tinygpt.reference.lora import LoraEngine, require_base
+
+    where = {"device": machine.device, "precision": machine.precision, "threads": machine.threads or None}
+    engine = LoraEngine(job.run, job.base.state.w, job.lora, **where)
+    run_now(engine.load_corpus(train_text, val_text))
+    progress = Progress()
+    if job.resumed is not None:
+        require_base(engine.model, job.resumed)
+        run_now(engine.import_state(job.resumed.run.state))
+        progress = job.resumed.run.progress
+    facts = [
+        ("model", str(job.model)),
+        ("engine", engine.describe()),
+        ("corpus", f"{corpus.name}: {len(corpus.text):,} bytes"),
+        ("adapter", str(job.out)),
+    ]
+    if progress.step:
+        facts.append(("resumed", f"from step {progress.step:,}"))
+    output.facts(facts)
+
+    display = output.display("lora")
+    with stop_signals(display.stop_soon) as stop:
+        host = AdapterHost(display, stop, out=job.out, engine=engine, data=pinned(job.data, corpus))
+        trainer = Trainer(job.run, engine, host, len(train_text), len(val_text), progress)
+        display.begin(job.run.train.steps, [])
+        try:
+            return run_now(trainer.run()), progress
+        finally:
+            display.end()
 
 
 @lora.command()

@@ -8,8 +8,9 @@ from typing import Any
 import typer
 
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import TrainSettings, read_settings
+from tinygpt.cli.settings import read_settings
 from tinygpt.cli.training import Job
+from tinygpt.core.config import Settings, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
 from tinygpt.runs import RunFolder
@@ -19,44 +20,43 @@ def resumed_job(path: Path, changes: dict[str, dict[str, Any]], output: Output) 
     from tinygpt.formats import load_tinygpt
 
     folder = RunFolder.open(path)
-    settings = read_settings(folder.config)
-    refuse_other_data(settings, changes)
-    for section in ("train", "sample"):
-        settings = settings.with_values(section, changes[section])
-    refuse_other_model(settings, changes["model"])
+    settings = read_settings(folder.config).with_values("sample", changes["sample"])
+    refuse_changes("model", settings.run.model, changes["model"])
     checkpoint = load_tinygpt(folder.checkpoint("last"))
     if checkpoint.config.model != settings.run.model:
         raise TinyGPTError(
             f"{folder.config} describes another model than the checkpoint beside it: undo the change to [model]"
         )
-    ended = why_ended(settings, checkpoint.progress)
+    train = resumed_training(settings.run.train, changes["train"], checkpoint.progress, output)
+    return Job(settings.with_values("train", train.as_dict()), folder=folder, resumed=checkpoint)
+
+
+def resumed_training(before: TrainConfig, changes: dict[str, Any], progress: Progress, output: Output) -> TrainConfig:
+    """The training settings to go on with; where nothing is left to do, a sentence and the end of the command."""
+    if changes.get("val_fraction", before.val_fraction) != before.val_fraction:
+        # Text that was held out would be trained on.
+        raise TinyGPTError(f"a resumed run keeps its split: val_fraction is {before.val_fraction}; start a new run")
+    train = before.replace(**changes)
+    ended = why_ended(train, progress)
     if ended:
         output.hint(ended)
         raise typer.Exit
-    if "steps" in changes["train"] and settings.run.train.schedule == "cosine":
+    if "steps" in changes and train.schedule == "cosine":
         output.warn("with another number of steps the cosine schedule changes from here on")
-    return Job(settings, folder=folder, resumed=checkpoint)
+    return train
 
 
-def refuse_other_model(settings: TrainSettings, changes: dict[str, Any]) -> None:
-    model = settings.run.model.as_dict()
+def refuse_changes(what: str, before: Settings, changes: dict[str, Any]) -> None:
+    values = before.as_dict()
     for name, value in changes.items():
-        if value != model[name]:
+        if value != values[name]:
             raise TinyGPTError(
-                f"a resumed run keeps its model: {name} is {model[name]} and cannot become {value}; start a new run"
+                f"a resumed run keeps its {what}: {name} is {values[name]} and cannot become {value}; start a new run"
             )
 
 
-def refuse_other_data(settings: TrainSettings, changes: dict[str, dict[str, Any]]) -> None:
-    """With another split, text that was held out would be trained on."""
-    fraction = settings.run.train.val_fraction
-    if changes["train"].get("val_fraction", fraction) != fraction:
-        raise TinyGPTError(f"a resumed run keeps its split: val_fraction is {fraction}; start a new run")
-
-
-def why_ended(settings: TrainSettings, progress: Progress) -> str:
+def why_ended(train: TrainConfig, progress: Progress) -> str:
     """A sentence where there is nothing left to do, else nothing."""
-    train = settings.run.train
     if progress.step >= train.steps:
         return (
             f"This run has done {progress.step:,} of {train.steps:,} steps: it is finished. "

@@ -185,7 +185,7 @@ class LoraConfig(Settings):
         real("alpha", 16.0, 0.0, 1e6, "an adapter's output is scaled by alpha / rank"),
         text(
             "targets",
-            "q_proj,v_proj",
+            "q_proj,v_proj,fc_in,fc_out",
             None,
             "projections to adapt, comma-separated: " + ", ".join(PROJECTIONS),
         ),

@@ -13,12 +13,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameters
+from tinygpt.core.parameters import Parameter, parameters
 from tinygpt.engines.base import Engine, State, StepMetrics
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import GPT, Cache, copy_flat, flatten
@@ -28,7 +28,10 @@ WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate 
 
 
 class TorchEngine(Engine):
-    """One process, one device. Master weights and AdamW's moments are float32 at every precision."""
+    """One process, one device. Master weights and AdamW's moments are float32 at every precision.
+
+    It draws a model's start values and trains all of it, unless it is given a `model` or the list of what is `trained`.
+    """
 
     name = "torch"
     compile_mode: str | None = None  # torch.compile's `mode`
@@ -37,6 +40,8 @@ class TorchEngine(Engine):
         self,
         config: RunConfig,
         *,
+        model: GPT | None = None,
+        trained: list[Parameter] | None = None,
         device: str = "auto",
         precision: str = "auto",
         compile: bool = False,
@@ -51,11 +56,15 @@ class TorchEngine(Engine):
         self.graphed = compile and self.device.type == "cuda"
         self.metrics_every = 20 if self.device.type == "cuda" else 1
 
-        model, train = config.model, config.train
-        self.model = GPT(model, initial_weights(model, train.seed)).to(self.device)
-        self.network: torch.nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
+        train = config.train
+        if model is None:
+            model = GPT(config.model, initial_weights(config.model, train.seed))
+        self.model = model.to(self.device)
+        self.network: nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
+        rows = parameters(config.model) if trained is None else trained
+        self.trained = [self.model.get_parameter(row.name) for row in rows]  # in the order of a State's vectors
         self.lr = torch.zeros((), device=self.device)
-        self.optimizer = adamw(self.model, train, self.lr)
+        self.optimizer = adamw(self.trained, [row.decay for row in rows], train, self.lr)
         self.train_loss = self.mean_loss
         if compile:
             torch.compiler.reset()  # a function compiled for several engines is silently no longer compiled after a few
@@ -63,7 +72,7 @@ class TorchEngine(Engine):
 
         # Everything a captured step reads or writes lives at one address for good.
         self.offsets = torch.zeros(train.grad_accum, train.batch, dtype=torch.int64, device=self.device)
-        self.reach = torch.arange(model.ctx + 1, device=self.device)
+        self.reach = torch.arange(config.model.ctx + 1, device=self.device)
         self.outcome = torch.zeros(2, device=self.device)
         self.graph: torch.cuda.CUDAGraph | None = None
 
@@ -71,7 +80,7 @@ class TorchEngine(Engine):
         self.ring = torch.zeros(RING, 2, device=self.device)  # (loss, gradient norm)
         self.in_ring: list[int] = []  # the step numbers of the ring's rows
         self.metrics: list[StepMetrics] = []
-        self.cache = Cache(model.layers)
+        self.cache = Cache(config.model.layers)
 
     def describe(self) -> str:
         if self.device.type == "cuda":
@@ -114,11 +123,11 @@ class TorchEngine(Engine):
                     loss = self.train_loss(self.network, self.train, rows, micro_batches)
                 loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
-        norm = clip_grad_norm_(self.model.parameters(), self.config.train.grad_clip or math.inf, foreach=True)
+        norm = clip_grad_norm_(self.trained, self.config.train.grad_clip or math.inf, foreach=True)
         self.optimizer.step()
         return torch.stack([functools.reduce(torch.add, losses), norm])
 
-    def mean_loss(self, network: torch.nn.Module, corpus: Tensor, rows: Tensor, parts: int = 1) -> Tensor:
+    def mean_loss(self, network: nn.Module, corpus: Tensor, rows: Tensor, parts: int = 1) -> Tensor:
         """Mean cross-entropy over the windows that start at `rows`, divided by how many such means make the step's."""
         windows = corpus[rows[:, None] + self.reach].long()  # [B, T + 1]
         loss: Tensor = network(windows[:, :-1], windows[:, 1:])[1]
@@ -191,18 +200,17 @@ class TorchEngine(Engine):
         self.restore(state)
 
     def state(self) -> State:
-        return State(
-            self.step, self.model.flat(), flatten(self.moments("exp_avg")), flatten(self.moments("exp_avg_sq"))
-        )
+        m, v = self.moments("exp_avg"), self.moments("exp_avg_sq")
+        return State(self.step, flatten(self.trained), flatten(m), flatten(v))
 
     def restore(self, state: State) -> None:
-        self.model.load_flat(state.w)
+        copy_flat(state.w, self.trained)
         for key, flat in (("exp_avg", state.m), ("exp_avg_sq", state.v)):
             copy_flat(np.zeros_like(state.w) if flat is None else flat, self.moments(key))
         self.set_step(state.step)
 
     def moments(self, key: str) -> list[Tensor]:
-        return [self.optimizer.state[p][key] for p in self.model.ordered()]
+        return [self.optimizer.state[p][key] for p in self.trained]
 
     def set_step(self, step: int) -> None:
         """AdamW's bias correction counts the loop's steps."""
@@ -252,27 +260,24 @@ class TorchEngine(Engine):
         return metrics
 
 
-def adamw(model: GPT, train: TrainConfig, lr: Tensor) -> torch.optim.AdamW:
+def adamw(tensors: list[nn.Parameter], decayed: list[bool], train: TrainConfig, lr: Tensor) -> torch.optim.AdamW:
     """AdamW with its state made here and not at the first step, so that its addresses are known from the start."""
-    decay: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
-    for row, parameter in zip(parameters(model.config), model.ordered(), strict=True):
-        decay[row.decay].append(parameter)
+    groups: dict[float, list[nn.Parameter]] = {}  # by weight decay
+    for tensor, decays in zip(tensors, decayed, strict=True):
+        groups.setdefault(train.weight_decay if decays else 0.0, []).append(tensor)
     optimizer = torch.optim.AdamW(
-        [
-            {"params": decay[True], "weight_decay": train.weight_decay},
-            {"params": decay[False], "weight_decay": 0.0},
-        ],
+        [{"params": params, "weight_decay": decay} for decay, params in groups.items()],
         betas=(train.beta1, train.beta2),
         eps=train.eps,
         fused=True,
     )
     for group in optimizer.param_groups:
         group["lr"] = lr  # one tensor: filling it changes the rate, in a captured step too
-    for parameter in model.ordered():
-        optimizer.state[parameter] = {
-            "step": torch.zeros((), device=parameter.device),
-            "exp_avg": torch.zeros_like(parameter),
-            "exp_avg_sq": torch.zeros_like(parameter),
+    for tensor in tensors:
+        optimizer.state[tensor] = {
+            "step": torch.zeros((), device=tensor.device),
+            "exp_avg": torch.zeros_like(tensor),
+            "exp_avg_sq": torch.zeros_like(tensor),
         }
     return optimizer
 

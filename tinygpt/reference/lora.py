@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.parameters import Parameter, is_linear_weight, parameters
 from tinygpt.core.rng import LORA_INIT
@@ -35,7 +35,7 @@ from tinygpt.formats.tensor_file import open_tensors, write_tensors
 from tinygpt.kernels.init import normal
 from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.evaluate import evaluate
-from tinygpt.reference.model import GPT, copy_flat, flatten
+from tinygpt.reference.model import GPT, copy_flat
 
 METADATA_KEY = "tinygpt-lora"
 LONGEST_TARGETS = 200  # characters; a hostile file's would be searched for the nearest name
@@ -266,49 +266,15 @@ class LoraEngine(TorchEngine):
     name = "torch-lora"
 
     def __init__(self, config: RunConfig, base: FloatArray, lora: LoraConfig, **options: Any) -> None:
-        super().__init__(config, **options)
+        model = GPT(config.model, base)
         self.lora = lora
-        self.model.load_flat(base)
-        self.base_sha256 = base_sha256(self.model)
-        apply_lora(self.model, lora, config.train.seed)
-        self.optimizer = adapter_adamw(lora_parameters(self.model), config.train, self.lr)
+        self.base_sha256 = base_sha256(model)
+        apply_lora(model, lora, config.train.seed)
+        super().__init__(config, model=model, trained=adapter_parameters(config.model, lora), **options)
 
     def describe(self) -> str:
-        trained = sum(tensor.numel() for tensor in lora_parameters(self.model))
-        return f"{super().describe()}; LoRA of rank {self.lora.rank} on {self.lora.targets}, {trained:,} parameters"
-
-    def state(self) -> State:
-        w = flatten(lora_parameters(self.model))
-        return State(self.step, w, flatten(self.moments("exp_avg")), flatten(self.moments("exp_avg_sq")))
-
-    def restore(self, state: State) -> None:
-        copy_flat(state.w, lora_parameters(self.model))
-        for key, flat in (("exp_avg", state.m), ("exp_avg_sq", state.v)):
-            copy_flat(np.zeros_like(state.w) if flat is None else flat, self.moments(key))
-        self.set_step(state.step)
-
-    def moments(self, key: str) -> list[Tensor]:
-        return [self.optimizer.state[tensor][key] for tensor in lora_parameters(self.model)]
-
-
-def adapter_adamw(tensors: list[nn.Parameter], train: TrainConfig, lr: Tensor) -> torch.optim.AdamW:
-    """As `engine.adamw`, in one group: every adapter tensor has two dims and decays."""
-    optimizer = torch.optim.AdamW(
-        tensors,
-        betas=(train.beta1, train.beta2),
-        eps=train.eps,
-        weight_decay=train.weight_decay,
-        fused=True,
-        capturable=lr.is_cuda,
-    )
-    optimizer.param_groups[0]["lr"] = lr
-    for tensor in tensors:
-        optimizer.state[tensor] = {
-            "step": torch.zeros((), device=tensor.device),
-            "exp_avg": torch.zeros_like(tensor),
-            "exp_avg_sq": torch.zeros_like(tensor),
-        }
-    return optimizer
+        count = sum(tensor.numel() for tensor in self.trained)
+        return f"{super().describe()}; LoRA of rank {self.lora.rank} on {self.lora.targets}, {count:,} parameters"
 
 
 class Measured(NamedTuple):
