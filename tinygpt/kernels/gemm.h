@@ -1,10 +1,9 @@
 // C [rows, cols] = A [rows, depth] B [depth, cols] by register tiles: what the linear kernels share.
 //
-// The depth is cut into blocks of DEPTH steps of k. Within a block, B lies in panels of PANEL columns, [k][PANEL],
-// padded with zeros. The whole team packs them; then every thread takes its share of C's tiles, TILE_ROWS x PANEL
-// each. It copies the rows of A that a tile needs next to each other and multiplies them with one panel after the
-// other. Between blocks the sums wait in C. Every element of C belongs to one thread and is summed in the same
-// order whatever the team.
+// Every thread takes its share of C's tiles, TILE_ROWS x PANEL each. It copies the rows of A that a tile needs next
+// to each other and multiplies them with one panel of B, PANEL columns, after the other. The depth is cut into equal
+// blocks of at most DEPTH steps of k, between which the sums wait in C. Every element of C belongs to one thread
+// and is summed in the same order whatever the team.
 #pragma once
 #include "simd.h"
 
@@ -22,6 +21,14 @@ constexpr int CACHE_LINE = 16;            // floats
 struct Matrix {
   const float* at;
   i64 stride;  // from row to row
+};
+
+// B's panels in a block: the first, the way to the next, and from row to row. Read where B lies, the last
+// panel may be cut off by the end of the rows; packed, it is padded.
+struct Panels {
+  const float* at;
+  i64 panel_step, k_step;
+  bool padded;
 };
 
 struct Tile {
@@ -76,15 +83,20 @@ struct ColumnsOfA {
   }
 };
 
-template <class A>
-__attribute__((noinline)) static void multiply_tile(const A& a, const float* panel, i64 depth, Tile& tile) {
+// `inside`: the columns that a panel has. Only where CUT may they be fewer than PANEL.
+template <bool CUT, class A>
+__attribute__((noinline)) static void multiply_tile(const A& a, const float* panel, i64 k_step, i64 depth, i64 inside,
+                                                    float (&product)[TILE_ROWS][PANEL]) {
   vec sum[TILE_ROWS][TILE_VECS] = {};
   const float* next = a.at;
 #pragma unroll 4
-  for (i64 k = 0; k < depth; k++, next += A::K_STEP, panel += PANEL) {
+  for (i64 k = 0; k < depth; k++, next += A::K_STEP, panel += k_step) {
     vec b[TILE_VECS];
 #pragma unroll
-    for (int v = 0; v < TILE_VECS; v++) b[v] = load(panel + v * LANES);
+    for (int v = 0; v < TILE_VECS; v++) {
+      i64 count = CUT ? min_of(LANES, inside - v * LANES) : LANES;
+      b[v] = !CUT ? load(panel + v * LANES) : count > 0 ? load_some(panel + v * LANES, count) : vec{};
+    }
 #pragma unroll
     for (int r = 0; r < TILE_ROWS; r++)
 #pragma unroll
@@ -93,21 +105,28 @@ __attribute__((noinline)) static void multiply_tile(const A& a, const float* pan
 #pragma unroll
   for (int r = 0; r < TILE_ROWS; r++)
 #pragma unroll
-    for (int v = 0; v < TILE_VECS; v++) store(&tile.product[r][v * LANES], sum[r][v]);
+    for (int v = 0; v < TILE_VECS; v++) store(&product[r][v * LANES], sum[r][v]);
 }
 
-// Runs all blocks. panels(k, depth) gives the packed block from k on; expect(place) prefetches what finish will touch
-// at a place of C; finish(tile, a, k) takes the block's product into C. Which tiles are a thread's does not depend
-// on the block: it is the only one to touch them.
-template <class A, class Panels, class Expect, class Finish>
-static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, Panels panels, Expect expect, Finish finish) {
+INLINE i64 block_depth(i64 depth) {
+  i64 blocks = ceil_div(depth, DEPTH);
+  return ceil_div(ceil_div(depth, blocks), CACHE_LINE) * CACHE_LINE;
+}
+
+// panels(k, depth) gives B's block from k on; expect(place) prefetches what finish will touch at a place of C;
+// finish(tile, a, k, last) takes the product of the block from k on into C. Which tiles are a thread's does not
+// depend on the block: it is the only one to touch them.
+template <class A, class GetPanels, class Expect, class Finish>
+static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPanels panels, Expect expect,
+                     Finish finish) {
   A own;
   Tile tile;
+  i64 full_block = block_depth(depth);
   i64 row_tiles = ceil_div(rows, TILE_ROWS), panel_count = ceil_div(cols, PANEL);
-  i64 group = max_of(1, GROUP_FLOATS / (min_of(depth, DEPTH) * PANEL));
-  for (i64 k = 0; k < depth; k += DEPTH) {
-    i64 block = min_of(DEPTH, depth - k);
-    const float* packed = panels(k, block);
+  i64 group = max_of(1, GROUP_FLOATS / (full_block * PANEL));
+  for (i64 k = 0; k < depth; k += full_block) {
+    i64 block = min_of(full_block, depth - k);
+    Panels b = panels(k, block);
     for (i64 first = 0; first < panel_count; first += group) {
       i64 width = min_of(group, panel_count - first);
       Range mine = team.share(row_tiles * width);
@@ -123,8 +142,12 @@ static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, Panels
           A::prefetch(A::part(a, row_after, k), min_of(TILE_ROWS, rows - row_after), block, item % width, width);
         for (i64 r = 0; r < tile.rows; r++)
           for (i64 c = 0; c < tile.cols; c += CACHE_LINE) expect((tile.row + r) * cols + tile.col + c);
-        multiply_tile(own, packed + panel * block * PANEL, block, tile);
-        finish(tile, own, k);
+        const float* b_panel = b.at + panel * b.panel_step;
+        if (b.padded || tile.cols == PANEL)
+          multiply_tile<false>(own, b_panel, b.k_step, block, PANEL, tile.product);
+        else
+          multiply_tile<true>(own, b_panel, b.k_step, block, tile.cols, tile.product);
+        finish(tile, own, k, k + block == depth);
       }
     }
   }
@@ -144,22 +167,16 @@ INLINE void for_each_vec(const Tile& tile, i64 stride, F f) {
   }
 }
 
+INLINE Panels panels_where_they_lie(Matrix b, i64 k) { return {b.at + k * b.stride, PANEL, b.stride, false}; }
+
 INLINE i64 packed_floats(i64 cols, i64 depth) { return ceil_div(cols, PANEL) * PANEL * depth; }
 
-// Packs a block of B [depth, cols]: this thread's share of its rows.
-static void pack_rows(Team& team, Matrix b, i64 depth, i64 cols, float* panels) {
-  Range mine = team.share(depth);
-  for (i64 k = mine.begin; k < mine.end; k++)
-    for (i64 col = 0; col < cols; col += PANEL)
-      for (int v = 0; v < PANEL; v += LANES) {
-        i64 inside = min_of(LANES, cols - col - v);
-        vec some = inside > 0 ? load_some(b.at + k * b.stride + col + v, inside) : vec{};
-        store(panels + col * depth + k * PANEL + v, some);
-      }
+INLINE Panels packed_panels(const float* packed, i64 cols, i64 k, i64 block) {
+  return {packed + packed_floats(cols, k), block * PANEL, PANEL, true};
 }
 
 // Packs a block of B given as its transpose [cols, depth]: this thread's share of squares of LANES x LANES.
-static void pack_columns(Team& team, Matrix b, i64 depth, i64 cols, float* panels) {
+static void pack_block(Team& team, Matrix b, i64 depth, i64 cols, float* panels) {
   i64 steps = ceil_div(depth, LANES);
   Range mine = team.share(ceil_div(cols, PANEL) * TILE_VECS * steps);
   for (i64 item = mine.begin; item < mine.end; item++) {
@@ -173,4 +190,11 @@ static void pack_columns(Team& team, Matrix b, i64 depth, i64 cols, float* panel
     for (int i = 0; i < LANES; i++)
       if (i < count) store(to + i * PANEL, square[i]);
   }
+}
+
+// Packs all blocks of B, given as its transpose [cols, depth].
+static void pack_transposed(Team& team, const float* b, i64 cols, i64 depth, float* packed) {
+  i64 full_block = block_depth(depth);
+  for (i64 k = 0; k < depth; k += full_block)
+    pack_block(team, {b + k, depth}, min_of(full_block, depth - k), cols, packed + packed_floats(cols, k));
 }

@@ -4,23 +4,21 @@
 
 constexpr i64 FEW_ROWS = 16;  // fewer are not worth packing the weights
 
-// C = A B with all of B packed, `panels`. Where A has several blocks of k, the sums so far wait in c.
+// C = A B. Where there are several blocks of k, the sums so far wait in c.
 // begin(place, col, lanes) is what the products are added to, end(place, lanes, value) stores the result.
-template <class Expect, class Begin, class End>
-static void multiply_rows(Team& team, const float* a, const float* panels, i64 rows, i64 cols, i64 depth, float* c,
+template <class GetPanels, class Expect, class Begin, class End>
+static void multiply_rows(Team& team, const float* a, i64 rows, i64 cols, i64 depth, GetPanels panels, float* c,
                           Expect expect, Begin begin, End end) {
-  multiply<RowsOfA>(
-      team, {a, depth}, rows, cols, depth, [&](i64 k, i64) { return panels + packed_floats(cols, k); }, expect,
-      [&](const Tile& tile, const RowsOfA&, i64 k) {
-        bool first = k == 0, last = k + DEPTH >= depth;
-        for_each_vec(tile, cols, [&](i64 place, i64 col, auto lanes, vec product) {
-          vec value = product + (first ? begin(place, col, lanes) : load(c + place, lanes));
-          if (last)
-            end(place, lanes, value);
-          else
-            store(c + place, value, lanes);
-        });
-      });
+  multiply<RowsOfA>(team, {a, depth}, rows, cols, depth, panels, expect,
+                    [&](const Tile& tile, const RowsOfA&, i64 k, bool last) {
+                      for_each_vec(tile, cols, [&](i64 place, i64 col, auto lanes, vec product) {
+                        vec value = product + (k == 0 ? begin(place, col, lanes) : load(c + place, lanes));
+                        if (last)
+                          end(place, lanes, value);
+                        else
+                          store(c + place, value, lanes);
+                      });
+                    });
 }
 
 // x [depth] times LANES rows of b, of which `rows` are there.
@@ -54,10 +52,10 @@ template <class Expect, class Begin, class End>
 static void multiply_by_weight(Team& team, const float* x, const float* weight, float* scratch, i64 N, i64 O, i64 I,
                                float* y, Expect expect, Begin begin, End end) {
   if (N < FEW_ROWS) return multiply_few_rows(team, x, weight, N, O, I, begin, end);
-  for (i64 k = 0; k < I; k += DEPTH)
-    pack_columns(team, {weight + k, I}, min_of(DEPTH, I - k), O, scratch + packed_floats(O, k));
+  pack_transposed(team, weight, O, I, scratch);
   team.meet();
-  multiply_rows(team, x, scratch, N, O, I, y, expect, begin, end);
+  multiply_rows(
+      team, x, N, O, I, [&](i64 k, i64 block) { return packed_panels(scratch, O, k, block); }, y, expect, begin, end);
 }
 
 static void linear(const linear_args& a, Team& team) {
@@ -90,11 +88,8 @@ static void linear_gelu(const linear_gelu_args& a, Team& team) {
 }
 
 static void linear_backward_input(const linear_backward_input_args& a, Team& team) {
-  for (i64 k = 0; k < a.O; k += DEPTH)
-    pack_rows(team, {a.weight + k * a.I, a.I}, min_of(DEPTH, a.O - k), a.I, a.scratch + packed_floats(a.I, k));
-  team.meet();
   multiply_rows(
-      team, a.dy, a.scratch, a.N, a.I, a.O, a.dx,
+      team, a.dy, a.N, a.I, a.O, [&](i64 o, i64) { return panels_where_they_lie({a.weight, a.I}, o); }, a.dx,
       [&](i64 place) {
         __builtin_prefetch(a.dx + place, 1);
         if (a.slope) __builtin_prefetch(a.slope + place);
@@ -108,16 +103,9 @@ static void linear_backward_input(const linear_backward_input_args& a, Team& tea
 
 static void linear_backward_weight(const linear_backward_weight_args& a, Team& team) {
   multiply<ColumnsOfA>(
-      team, {a.dy, a.O}, a.O, a.I, a.N,
-      [&](i64 n, i64 block) {
-        // Two buffers in turn: who is ahead packs the one while others still read the other.
-        float* panels = a.scratch + n / DEPTH % 2 * packed_floats(a.I, DEPTH);
-        pack_rows(team, {a.x + n * a.I, a.I}, block, a.I, panels);
-        team.meet();
-        return panels;
-      },
+      team, {a.dy, a.O}, a.O, a.I, a.N, [&](i64 n, i64) { return panels_where_they_lie({a.x, a.I}, n); },
       [&](i64 place) { __builtin_prefetch(a.dweight + place, 1); },
-      [&](const Tile& tile, const ColumnsOfA& dy, i64 n) {
+      [&](const Tile& tile, const ColumnsOfA& dy, i64 n, bool) {
         bool add = a.accumulate || n > 0;
         for_each_vec(tile, a.I, [&](i64 place, i64, auto lanes, vec product) {
           store(a.dweight + place, add ? product + load(a.dweight + place, lanes) : product, lanes);
