@@ -12,16 +12,27 @@ from tinygpt.engines.select import EngineChoice
 STEPS = 2
 
 SCRIPT = """
-import json, resource, sys
+import json, sys
+from tinygpt.bench.memory import own_peak
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import preset
 from tinygpt.engines.select import EngineChoice, make_engine
 name, choice, steps = json.loads(sys.argv[1])
 config = preset(name)
 Run(config, make_engine(config, EngineChoice(*choice))).advance(steps)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(peak if sys.platform == "darwin" else 1024 * peak)
+print(own_peak())
 """
+
+
+def own_peak() -> int:
+    """Bytes this process had resident at its fullest."""
+    if sys.platform == "linux":  # getrusage would count what the process was before it became this program
+        with open("/proc/self/status") as file:
+            return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def peak_memory(preset: str, choice: EngineChoice) -> int:

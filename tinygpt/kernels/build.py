@@ -20,7 +20,7 @@ INTEGER_TENSORS = ("tokens", "targets", "position")
 
 LANGUAGE = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden"]
 # No contraction: a kernel rounds where its source says so, on every target.
-ARITHMETIC = ["-O3", "-ffp-contract=off", "-fno-math-errno"]
+ARITHMETIC = ["-O3", "-g0", "-ffp-contract=off", "-fno-math-errno"]
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 COMMON_FLAGS = LANGUAGE + ARITHMETIC + WARNINGS
 

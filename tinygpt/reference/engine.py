@@ -51,6 +51,7 @@ class TorchEngine(Engine):
         if threads is not None:
             torch.set_num_threads(threads)
         self.device = pick_device(device)
+        self.threads = torch.get_num_threads() if self.device.type == "cpu" else None
         self.precision = pick_precision(precision, self.device)
         self.compile = compile
         self.graphed = compile and self.device.type == "cuda"
