@@ -53,8 +53,8 @@ def test_gelu_keeps_its_relative_accuracy_into_the_tail(lanes):
     value = exact * normal_cdf(exact)
     slope = normal_cdf(exact) + exact * normal_density(exact)
     ulp = np.spacing(np.abs(value).astype(np.float32)).astype(np.float64)
-    assert (np.abs(got["y"] - value) / ulp).max() <= 5
-    assert np.abs(got["slope"] - slope).max() <= 3e-7
+    assert (np.abs(got["y"] - value) / ulp).max() <= 7  # some fourteen roundings of half an ulp
+    assert np.abs(got["slope"] - slope).max() <= 2.0**-22  # two ulp of its largest value, 1.13
 
 
 @pytest.mark.parametrize("lanes", cpu_lanes())

@@ -6,11 +6,11 @@ struct Gelu {
   vec value, slope;
 };
 
-// Both come from the tail q = Phi(-|h|) = exp(-h^2/2) * mills(|h|), which keeps its relative accuracy where
-// 0.5 * (1 + erf) would cancel. mills is smooth and positive: u * polynomial(u) at u = 1 / (1 + 0.35 |h|), a
-// minimax fit (relative error 7e-8 with rounded coefficients; exp's below 4e-9).
-// Measured over all h: the value within 4 ulp of the true one, the slope within 3e-7 (absolutely).
-// Below -13, where the true value is smaller than 1e-37, both are 0.
+// Both come from the tail Phi(-|h|) = exp(-h^2/2) mills(|h|), which keeps its relative accuracy where
+// (1 + erf) / 2 would cancel. mills(t) = exp(t^2/2) erfc(t/sqrt(2)) / 2 is a ratio of polynomials with positive
+// coefficients, so that nothing cancels in them either: a minimax fit on [0, 13], relative error 1.1e-8.
+// Measured: the value within 6 ulp of the true one (7 without fused multiply-adds), the slope within 1.4e-7.
+// Below -13, where the true value is smaller than 1e-37, value and slope are 0.
 INLINE Gelu gelu(vec h) {
   constexpr float LIMIT = 13.0f;
   vec magnitude = min_of(max_of(h, -h), splat(LIMIT));
@@ -34,19 +34,20 @@ INLINE Gelu gelu(vec h) {
   e = fma(e, r * r, r) + splat(1.0f);
   e = __builtin_bit_cast(vec, __builtin_bit_cast(ivec, e) + (__builtin_bit_cast(ivec, shifted) << 23));
 
-  vec u = splat(1.0f) / fma(magnitude, splat(0.35f), splat(1.0f));
-  vec mills = splat(-0.029102262f);
-  mills = fma(mills, u, splat(0.14375512f));
-  mills = fma(mills, u, splat(-0.25525743f));
-  mills = fma(mills, u, splat(0.15864031f));
-  mills = fma(mills, u, splat(-0.022733005f));
-  mills = fma(mills, u, splat(0.105344035f));
-  mills = fma(mills, u, splat(0.11987567f));
-  mills = fma(mills, u, splat(0.13985576f));
-  mills = fma(mills, u, splat(0.13962176f));
+  vec p = splat(0.00397151336f);
+  p = fma(p, magnitude, splat(0.0396482237f));
+  p = fma(p, magnitude, splat(0.180294707f));
+  p = fma(p, magnitude, splat(0.434294939f));
+  p = fma(p, magnitude, splat(0.5f));
+  vec q = splat(0.00995494984f);
+  q = fma(q, magnitude, splat(0.0993913114f));
+  q = fma(q, magnitude, splat(0.461712092f));
+  q = fma(q, magnitude, splat(1.19024026f));
+  q = fma(q, magnitude, splat(1.6664747f));
+  q = fma(q, magnitude, splat(1.0f));
 
   e = magnitude < splat(LIMIT) ? e : vec{};
-  vec tail = e * (mills * u);
-  vec phi = h < vec{} ? tail : splat(1.0f) - tail;
-  return {h * phi, fma(h * e, splat(0.39894228f), phi)};
+  vec tail = e * (p / q);
+  vec below = h < vec{} ? tail : splat(1.0f) - tail;
+  return {h * below, fma(h * e, splat(0.39894228f), below)};
 }
