@@ -11,9 +11,9 @@ from tinygpt.core.ops import KERNEL_NAMES, Op, Program, Tensor
 from tinygpt.core.program import Memory, programs
 from tinygpt.core.verify import verify
 
+# What the kernels' scratch is made of (linear.cpp, attention.cpp, layernorm.cpp, adamw.cpp).
 MAX_THREADS = 64
-PANEL = 64  # columns of a packed panel are padded to at most this many
-DEPTH = 384  # rows of a block of the weights' gradient
+PANEL = 64  # the columns of packed weights are padded to a multiple of this at most
 ATTENTION_BLOCK = 64
 NORM_CHUNKS = 256
 ROW_CHUNKS = 64
@@ -23,14 +23,12 @@ def scratch_floats(op: Op) -> int:
     """Working memory of an op's CPU kernel, whatever its vector width and the number of threads."""
     if op.kernel in ("linear", "linear_gelu"):
         return op.dim("I") * padded(op.dim("O"))
-    if op.kernel == "linear_backward_input":
-        return op.dim("O") * padded(op.dim("I"))
-    if op.kernel == "linear_backward_weight":
-        return 2 * DEPTH * padded(op.dim("I"))
-    if op.kernel == "attention":
-        return MAX_THREADS * ATTENTION_BLOCK * (2 * op.dim("D") + ATTENTION_BLOCK)
+    if op.kernel == "attention":  # a slice a thread, and no more threads than pieces of work
+        pieces = op.dim("B") * op.dim("H") * ((op.dim("T") + ATTENTION_BLOCK - 1) // ATTENTION_BLOCK)
+        return min(MAX_THREADS, pieces) * ATTENTION_BLOCK * (2 * op.dim("D") + ATTENTION_BLOCK)
     if op.kernel == "attention_backward":
-        return MAX_THREADS * ATTENTION_BLOCK * (3 * op.dim("D") + 2 * ATTENTION_BLOCK)
+        pieces = op.dim("B") * op.dim("H")
+        return min(MAX_THREADS, pieces) * ATTENTION_BLOCK * (3 * op.dim("D") + 2 * ATTENTION_BLOCK)
     if op.kernel == "layernorm_backward":
         return 2 * ROW_CHUNKS * op.dim("C")
     if op.kernel == "grad_norm":
