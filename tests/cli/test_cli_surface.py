@@ -115,6 +115,8 @@ def test_help_imports_nothing_heavy() -> None:
     for command in (["train", "--help"], ["presets"]):
         loaded = process(*command, before=code).stderr.decode().split()
         assert not {"torch", "numpy", "matplotlib", "httpx", "safetensors", "tinygpt.data"} & set(loaded)
+    listing = process("data", "list", before=code).stderr.decode().split()
+    assert "tinygpt.data" in listing and not {"torch", "numpy", "httpx"} & set(listing)
 
 
 def test_doctor_says_what_is_there_and_what_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,16 +1,19 @@
 """One polite client of the Hugging Face datasets server: retries, waits when told to, stops when cancelled."""
 
+from __future__ import annotations
+
 import email.utils
 import json
 import os
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
-
-import httpx
+from typing import TYPE_CHECKING, Any, Self
 
 from tinygpt.core.errors import TinyGPTError
+
+if TYPE_CHECKING:
+    import httpx  # where it is needed it is imported late: it takes longer than all the rest
 
 DEFAULT_SERVER = "https://datasets-server.huggingface.co"
 ATTEMPTS = 6
@@ -31,6 +34,8 @@ class DatasetsServer:
         cancelled: Callable[[], bool] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        import httpx
+
         self.url = os.environ.get("TINYGPT_HF_DATASETS_SERVER", DEFAULT_SERVER).rstrip("/")
         self.token = (token or os.environ.get("HF_TOKEN", "")).strip()
         self.cancelled = cancelled or (lambda: False)
@@ -52,6 +57,8 @@ class DatasetsServer:
 
     def get(self, path: str, dataset: str, **parameters: str | int) -> dict[str, Any]:
         """The JSON object at `path`; what the server will not give is a TinyGPTError naming the dataset."""
+        import httpx
+
         for attempt in range(ATTEMPTS):
             try:
                 response, body = self.request(path, {"dataset": dataset, **parameters})
