@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import one_line_error, process, succeed, tinygpt
+from cli_helpers import TINY, one_line_error, process, succeed, tinygpt
 
 from tinygpt.core.config import LoraConfig, SampleConfig
 from tinygpt.core.sampler import generate
@@ -20,8 +20,7 @@ from tinygpt.formats import load_model, load_tinygpt
 
 def written_by(run: Path, prompt: bytes, settings: SampleConfig, stop: bytes = b"") -> bytes:
     checkpoint = load_model(run)
-    engine = make_engine(checkpoint.config, EngineChoice(threads=1))
-    run_now(engine.import_state(checkpoint.state))
+    engine = make_engine(checkpoint.config, EngineChoice(threads=1), checkpoint.state)
     return run_now(generate(engine, checkpoint.config.model.ctx, prompt, settings, stop))
 
 
@@ -83,6 +82,33 @@ def test_eval_writes_the_loss_of_every_byte(straight_run: Path, text_file: Path,
         rows = list(csv.DictReader(file))
     assert [int(row["byte"]) for row in rows] == list(text[1:]) and rows[0]["position"] == "1"
     np.testing.assert_allclose([float(row["loss"]) for row in rows], losses, atol=1e-6)
+
+
+def test_eval_is_the_same_on_every_engine(straight_run: Path) -> None:
+    native, torch = (
+        json.loads(succeed("eval", straight_run, "--json", "--threads", 1, "--engine", name).stdout)["loss"]
+        for name in ("native", "torch")
+    )
+    assert native == pytest.approx(torch, rel=1e-6)
+
+
+def test_nothing_here_needs_torch(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
+    """In processes in which PyTorch cannot be imported."""
+    none = "import sys\nsys.modules['torch'] = None"
+    run, few = tmp_path / "run", ["--set", "sample.tokens=5", "--steps", 3]
+    for command in (
+        ["train", "--preset", "tiny", *TINY, *few, "--file", text_file, "--out", run],
+        ["train", "--resume", run, "--steps", 5],
+        ["sample", run, "--tokens", 5],
+        ["eval", run],
+        ["compare", run, straight_run, "--file", text_file, "--tokens", 5],
+        ["inspect", run],
+        ["convert", run, tmp_path / "model.safetensors"],
+    ):
+        done = process(*command, before=none)
+        assert done.returncode == 0, (command, done.stderr.decode())
+    refused = process("eval", run, "--engine", "torch", before=none)
+    assert refused.returncode == 1 and b"needs the package torch" in refused.stderr
 
 
 def test_eval_needs_a_text_it_can_know(straight_run: Path, tmp_path: Path) -> None:

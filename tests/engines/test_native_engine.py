@@ -44,7 +44,7 @@ def test_it_starts_from_the_bytes_of_the_specification():
 @pytest.mark.parametrize("grad_accum", [1, 2])
 def test_it_trains_as_the_spec_does(lanes, grad_accum):
     config = SMALL_ODD.replace(grad_accum=grad_accum)
-    result = parity(config, NativeEngine(config, lanes=lanes), SpecEngine(config, np.float64), steps=10)
+    result = parity(config, NativeEngine(config, lanes=lanes), SpecEngine(config, dtype=np.float64), steps=10)
     assert result.drift < 1e-6
 
 

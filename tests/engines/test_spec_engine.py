@@ -26,7 +26,7 @@ ODD_CONFIGS = [
 def started(changes, dtype=np.float64):
     """A spec engine away from its start values (where many gradients are tiny), and the same model in PyTorch."""
     config = preset("tiny").replace(**changes)
-    engine = SpecEngine(config, dtype)
+    engine = SpecEngine(config, dtype=dtype)
     run_now(engine.load_corpus(TEXT, TEXT))
     w = engine.take(engine.memory.weights).astype(np.float64)
     w += np.random.default_rng(1).normal(0, 0.1, w.shape)

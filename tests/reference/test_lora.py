@@ -404,8 +404,7 @@ def test_state_without_moments_starts_the_optimizer_afresh(base, trained):
 
 
 def test_compare_puts_base_and_adapted_side_by_side(base, trained):
-    engine = TorchEngine(RUN, **CPU)
-    run_now(engine.import_state(State(0, base)))
+    engine = TorchEngine(RUN, State(0, base), **CPU)
     adapter = adapter_of(trained[0], trained[1].saves[-1][0])
     draws = SampleConfig(tokens=40, seed=3)
     plain, adapted_one = run_now(compare(engine, adapter, OTHER_TEXT, b"pack", draws))

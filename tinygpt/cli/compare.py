@@ -14,14 +14,13 @@ from tinygpt.cli import sample as sampling
 from tinygpt.cli.corpora import choose_data
 from tinygpt.cli.display import printable
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
-from tinygpt.cli.options import engine_changes, option
+from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import DataChoice
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import decode
 from tinygpt.core.trainer import run_now
-from tinygpt.engines.select import EngineChoice
 
 EXAMPLES = """Examples:
 
@@ -61,27 +60,31 @@ def compare(
     output = Output()
     settings = sampling.sample_settings(tokens, greedy, temperature, top_k, top_p, seed)
     prompt_bytes = sampling.read_prompt(prompt)
-    choice = EngineChoice(**engine_changes(engine, device, threads=threads))
     models = [open_model(model), open_model(other or model, adapter)]
     plus = f" + {adapter}" if adapter is not None else ""
     facts = [("A", str(model)), ("B", f"{other or model}{plus}")]
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0), expand=True)
-    for name in ("A", "B"):
-        table.add_column(name, ratio=1, overflow="fold")
+    text = None
     if data is not None or file is not None:
         text_choice = choose_data(DataChoice(), data, file, None)
         part = split or ("all" if file is not None else "val")
         text = evaluate.part_of(text_choice, part, models[0], output)
-        results = [evaluate.score(checkpoint, text, choice.device) for checkpoint in models]
         facts.append(("on", f"{text_choice.title()} ({part}, {len(text):,} bytes)"))
-        table.add_row(*[f"loss {found.loss:.4f}, {found.bits_per_byte:.4f} bits per byte\n" for found in results])
-    samples = []
+    losses, samples = [], []
     for checkpoint in models:
-        player = on_engine(checkpoint, choice)
+        player = on_engine(checkpoint, evaluate.exact_choice(engine, device, threads))
+        if text is not None:
+            found = evaluate.score(player, text)
+            losses.append(f"loss {found.loss:.4f}, {found.bits_per_byte:.4f} bits per byte\n")
         made = run_now(generate(player, checkpoint.config.model.ctx, prompt_bytes, settings))
-        run_now(player.close())
         samples.append(Text(printable(decode(prompt_bytes + made)).strip("\n")))
+        run_now(player.close())
+
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0), expand=True)
+    for name in ("A", "B"):
+        table.add_column(name, ratio=1, overflow="fold")
+    if losses:
+        table.add_row(*losses)
     table.add_row(*samples)
     output.facts(facts)
     output.say()

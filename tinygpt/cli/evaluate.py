@@ -11,17 +11,19 @@ import typer
 
 from tinygpt.cli import options
 from tinygpt.cli.corpora import choose_data, open_corpus
-from tinygpt.cli.models import AdapterPath, ModelPath, open_model
-from tinygpt.cli.options import option
+from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
+from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import DataChoice, read_settings
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.engines.select import resolve_engine
+from tinygpt.core.trainer import run_now
+from tinygpt.engines.select import EngineChoice
 from tinygpt.runs import RunFolder, writing
 
 if TYPE_CHECKING:
+    from tinygpt.engines.base import Engine
+    from tinygpt.evaluation import Evaluation
     from tinygpt.formats import Checkpoint
-    from tinygpt.reference.evaluate import Evaluation
 
 EXAMPLES = """Examples:
 
@@ -56,7 +58,9 @@ def evaluate(
         option("--per-byte", help="also write each byte's loss: to a .csv or a .npy file", panel=options.OUTPUT),
     ] = None,
     adapter: AdapterPath = None,
+    engine: options.EngineName = None,
     device: options.Device = None,
+    threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
     """Loss, perplexity and bits per byte on a text."""
@@ -69,7 +73,9 @@ def evaluate(
         raise TinyGPTError("which text? Give --data or --file; only a run folder knows its own")
     part = split or ("all" if file is not None else "val")
     text = part_of(choice, part, checkpoint, output)
-    result = score(checkpoint, text, device or "auto")
+    scorer = on_engine(checkpoint, exact_choice(engine, device, threads))
+    result = score(scorer, text)
+    run_now(scorer.close())
     if per_byte is not None:
         write_per_byte(per_byte, text, result)
     show(output, choice, part, len(text), result)
@@ -89,15 +95,15 @@ def part_of(choice: DataChoice, split: str, checkpoint: Checkpoint, output: Outp
     return {"val": val, "train": train, "all": corpus.text}[split]
 
 
-def score(checkpoint: Checkpoint, text: bytes, device: str) -> Evaluation:
-    """With the PyTorch reference, whatever the model was trained on."""
-    resolve_engine("torch")  # a sentence where PyTorch is missing
-    from tinygpt.reference.engine import pick_device
-    from tinygpt.reference.evaluate import evaluate as evaluate_model
-    from tinygpt.reference.model import GPT
+def exact_choice(engine: str | None, device: str | None, threads: int | None) -> EngineChoice:
+    """An engine to measure with: in float32, where a training would take what is fastest."""
+    return EngineChoice(**engine_changes(engine, device, "float32", threads=threads))
 
-    model = GPT(checkpoint.config.model, checkpoint.state.w)
-    return evaluate_model(model, text, device=pick_device(device))
+
+def score(engine: Engine, text: bytes) -> Evaluation:
+    from tinygpt.evaluation import evaluate as evaluate_text
+
+    return run_now(evaluate_text(engine, text))
 
 
 def write_per_byte(path: Path, text: bytes, result: Evaluation) -> None:

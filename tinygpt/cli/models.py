@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinygpt.cli.options import option
-from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
 
 if TYPE_CHECKING:
@@ -47,6 +46,5 @@ def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
 
 
 def on_engine(checkpoint: Checkpoint, choice: EngineChoice) -> Engine:
-    engine = make_engine(checkpoint.config, choice)
-    run_now(engine.import_state(checkpoint.state))
-    return engine
+    """To sample from or to measure: AdamW's moments stay behind."""
+    return make_engine(checkpoint.config, choice, checkpoint.state._replace(m=None, v=None))

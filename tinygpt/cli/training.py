@@ -72,17 +72,14 @@ def execute(job: Job, output: Output) -> None:
     run = job.settings.run
     train_text, val_text = corpus.split(run.train.val_fraction)
     check_corpus(run, len(train_text))
-    engine = make_engine(run, job.settings.engine)
+    engine = make_engine(run, job.settings.engine, None if job.resumed is None else job.resumed.state)
     run_now(engine.load_corpus(train_text, val_text))
     settings = replace(
         job.settings,
         data=pinned(job.settings.data, corpus),
         engine=job.settings.engine._replace(name=resolve_choice(job.settings.engine)),
     )
-    progress = Progress()
-    if job.resumed is not None:
-        run_now(engine.import_state(job.resumed.state))
-        progress = job.resumed.progress
+    progress = Progress() if job.resumed is None else job.resumed.progress
     folder = prepared_folder(job, settings, corpus, progress) if output.main else None
     past = folder.read_metrics() if folder is not None else []
     report = RunReport(output, settings, engine, corpus, folder)

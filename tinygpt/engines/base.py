@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError
 
 FloatArray = npt.NDArray[np.float32]
+ByteArray = npt.NDArray[np.uint8]
 
 
 class State(NamedTuple):
@@ -35,7 +37,10 @@ class StepMetrics(NamedTuple):
 
 
 class Engine:
-    """An engine holds one model, its optimizer state and the corpus."""
+    """An engine holds one model, its optimizer state and the corpus.
+
+    Its constructor takes a `state` to begin with; only where it is given none does it draw start values.
+    """
 
     name = "engine"
     replicas = 1  # processes that share a step, each with `batch` sequences
@@ -69,6 +74,13 @@ class Engine:
         """Mean loss over windows of the validation part. Changes nothing."""
         raise NotImplementedError
 
+    async def window_losses(self, windows: ByteArray) -> FloatArray:
+        """The loss [B, T] of every byte but the first in windows [B, T + 1], each predicted from those before it.
+
+        Any B, and T from 1 to ctx, whatever the batch of the training. Changes nothing.
+        """
+        raise NotImplementedError
+
     async def export_state(self) -> State:
         raise NotImplementedError
 
@@ -89,3 +101,9 @@ class Engine:
 
     async def close(self) -> None:
         """Give back memory and threads."""
+
+    def check_windows(self, windows: ByteArray) -> None:
+        """Refuse what `window_losses` does not take."""
+        ctx = self.config.model.ctx
+        if windows.ndim != 2 or not 2 <= windows.shape[1] <= ctx + 1:
+            raise TinyGPTError(f"windows must be rows of 2 to {ctx + 1} bytes, not {list(windows.shape)}")

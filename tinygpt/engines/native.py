@@ -17,6 +17,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.lowering import MAX_THREADS
 from tinygpt.core.ops import Op, Tensor
 from tinygpt.core.rng import INIT
+from tinygpt.engines.base import State
 from tinygpt.engines.replay import Array, ReplayEngine
 from tinygpt.kernels.build import compile_kernels
 
@@ -63,7 +64,14 @@ def check_memory(needed: int) -> None:
 class NativeEngine(ReplayEngine):
     name = "native"
 
-    def __init__(self, config: RunConfig, threads: int | None = None, lanes: int | None = None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        state: State | None = None,
+        *,
+        threads: int | None = None,
+        lanes: int | None = None,
+    ) -> None:
         if threads is not None and not 1 <= threads <= MAX_THREADS:
             raise TinyGPTError(f"the number of threads must be from 1 to {MAX_THREADS}, not {threads}")
         super().__init__(config)
@@ -84,7 +92,7 @@ class NativeEngine(ReplayEngine):
         self.barrier = np.zeros(32, dtype=np.int32)
         self.words = {mode: np.array(words, dtype=np.int32) for mode, words in self.lowered.words.items()}
         self.pool = ThreadPoolExecutor(max(1, self.threads - 1), thread_name_prefix="tinygpt")
-        self.start()
+        self.start(state)
 
     def describe(self) -> str:
         plural = "s" if self.threads > 1 else ""
@@ -134,11 +142,11 @@ class NativeEngine(ReplayEngine):
 
 
 def native_engine(
-    config: RunConfig, *, device: str, precision: str, compile: bool, threads: int | None
+    config: RunConfig, state: State | None, *, device: str, precision: str, compile: bool, threads: int | None
 ) -> NativeEngine:
     """The engine as the command line asks for it."""
     if device not in ("auto", "cpu"):
         raise TinyGPTError(f"the native engine runs on the CPU, not on '{device}'; use --engine torch for that device")
     if precision not in ("auto", "float32"):
         raise TinyGPTError(f"the native engine computes in float32, not in {precision}; use --engine torch for that")
-    return NativeEngine(config, threads=threads)
+    return NativeEngine(config, state, threads=threads)

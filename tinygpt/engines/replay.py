@@ -16,7 +16,7 @@ from tinygpt.core.lowering import Lowered
 from tinygpt.core.ops import Tensor
 from tinygpt.core.parameters import parameter_count, parameters
 from tinygpt.core.rng import INIT
-from tinygpt.engines.base import Engine, State, StepMetrics
+from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics
 from tinygpt.kernels.init import normal
 
 Array = npt.NDArray[Any]
@@ -40,8 +40,11 @@ class ReplayEngine(Engine):
         """A persistent tensor's memory as a flat array that can be written to."""
         raise NotImplementedError
 
-    def start(self) -> None:
-        """Called by a subclass once its arena, all zeros, is there: the weights get their start values."""
+    def start(self, state: State | None) -> None:
+        """Called by a subclass once its arena, all zeros, is there: it gets that state, or else start values."""
+        if state is not None:
+            self.load_state(state, fresh=True)
+            return
         weights = self.view(self.memory.weights)
         starts = {move.name: move.start for move in self.memory.layout.moves}
         for index, parameter in enumerate(parameters(self.config.model)):
@@ -56,7 +59,7 @@ class ReplayEngine(Engine):
         """Start values of the parameter of that index."""
         there[:] = normal(self.config.train.seed, INIT, index, there.size, std)
 
-    def put(self, flat: Tensor, values: npt.NDArray[np.float32]) -> None:
+    def put(self, flat: Tensor, values: FloatArray) -> None:
         """Write a vector in the file's order to a flat tensor of the arena."""
         there = self.view(flat)
         for move in self.memory.layout.moves:
@@ -74,13 +77,16 @@ class ReplayEngine(Engine):
         self.train = np.frombuffer(train, dtype=np.uint8)
         self.val = np.frombuffer(val, dtype=np.uint8)
 
-    def load_windows(self, corpus: npt.NDArray[np.uint8], offsets: list[int]) -> None:
-        """Write the windows at `offsets` (one batch) to the inputs."""
+    def cut_windows(self, corpus: ByteArray, offsets: list[int]) -> ByteArray:
+        """[len(offsets), ctx + 1]"""
         ctx = self.config.model.ctx
         if not all(0 <= offset < len(corpus) - ctx for offset in offsets):
             raise TinyGPTError(f"a window of {ctx + 1} bytes does not lie inside the corpus of {len(corpus)} bytes")
         rows = np.asarray(offsets)[:, None] + np.arange(ctx + 1)[None, :]
-        windows = corpus[rows]
+        return corpus[rows]
+
+    def load_windows(self, windows: ByteArray) -> None:
+        """Write windows [batch, ctx + 1] to the inputs."""
         self.view(self.memory.tokens)[:] = windows[:, :-1].ravel()
         self.view(self.memory.targets)[:] = windows[:, 1:].ravel()
 
@@ -97,7 +103,7 @@ class ReplayEngine(Engine):
             raise TinyGPTError(f"a step takes {batch * batches} windows, not {len(offsets)}")
         self.load_rates(step, lr)
         for i in range(batches):
-            self.load_windows(self.train, offsets[i * batch : (i + 1) * batch])
+            self.load_windows(self.cut_windows(self.train, offsets[i * batch : (i + 1) * batch]))
             if batches == 1:
                 self.run("train")
             else:
@@ -113,27 +119,48 @@ class ReplayEngine(Engine):
         return ready
 
     async def eval_loss(self, offsets: list[int]) -> float:
+        return float(np.mean(self.losses(self.cut_windows(self.val, offsets)), dtype=np.float64))
+
+    async def window_losses(self, windows: ByteArray) -> FloatArray:
+        self.check_windows(windows)
+        return self.losses(windows).astype(np.float32, copy=False)
+
+    def losses(self, windows: ByteArray) -> Array:
+        """[B, T] for windows [B, T + 1], in the arena's precision.
+
+        The program takes batch × ctx: what stands behind a window, or in rows that it does not fill, changes nothing.
+        """
         batch, ctx = self.config.train.batch, self.config.model.ctx
-        total = 0.0
-        for i in range(0, len(offsets), batch):
-            part = offsets[i : i + batch]
-            self.load_windows(self.val, part + [part[0]] * (batch - len(part)))
+        B, T = len(windows), windows.shape[1] - 1
+        of_program = self.view(self.memory.losses).reshape(batch, ctx)
+        losses = np.empty((B, T), dtype=of_program.dtype)
+        padded = np.zeros((batch, ctx + 1), dtype=np.uint8)
+        for start in range(0, B, batch):
+            part = windows[start : start + batch]
+            padded[: len(part), : T + 1] = part
+            self.load_windows(padded)
             self.run("eval")
-            total += float(np.sum(self.view(self.memory.losses)[: len(part) * ctx], dtype=np.float64))
-        return total / (len(offsets) * ctx)
+            losses[start : start + batch] = of_program[: len(part), :T]
+        return losses
 
     async def export_state(self) -> State:
         w, m, v = (self.take(t).astype(np.float32) for t in (self.memory.weights, self.memory.m, self.memory.v))
         return State(self.step, w, m, v)
 
     async def import_state(self, state: State) -> None:
+        self.load_state(state, fresh=False)
+
+    def load_state(self, state: State, fresh: bool) -> None:
+        """Into a fresh arena no zeros are written: memory that nobody touches costs nothing."""
         count = parameter_count(self.config.model)
         if state.w.size != count:
             raise TinyGPTError(f"the state has {state.w.size:,} parameters, but this model has {count:,}")
-        cold = np.zeros(count, dtype=np.float32)
         self.put(self.memory.weights, state.w)
-        self.put(self.memory.m, cold if state.m is None else state.m)
-        self.put(self.memory.v, cold if state.v is None else state.v)
+        for flat, moments in ((self.memory.m, state.m), (self.memory.v, state.v)):
+            if moments is not None:
+                self.put(flat, moments)
+            elif not fresh:
+                self.view(flat)[:] = 0
         self.step = state.step
 
     async def prefill(self, tokens: bytes) -> list[float]:

@@ -11,7 +11,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, nearest
 
 if TYPE_CHECKING:
-    from tinygpt.engines.base import Engine
+    from tinygpt.engines.base import Engine, State
 
 
 class EngineChoice(NamedTuple):
@@ -26,7 +26,7 @@ class EngineChoice(NamedTuple):
 
 class EngineEntry(NamedTuple):
     module: str
-    factory: str  # called with (config, device=, precision=, compile=, threads=)
+    factory: str  # called with (config, state, device=, precision=, compile=, threads=)
     requires: str  # the package without which it cannot run
     install: str
 
@@ -68,12 +68,14 @@ def resolve_choice(choice: EngineChoice) -> str:
     return resolve_engine("torch" if choice.name == "auto" and needs_torch(choice) else choice.name)
 
 
-def make_engine(config: RunConfig, choice: EngineChoice | None = None) -> Engine:
+def make_engine(config: RunConfig, choice: EngineChoice | None = None, state: State | None = None) -> Engine:
+    """An engine with that state, or with the start values of a new model."""
     choice = choice or EngineChoice()
     entry = ENGINES[resolve_choice(choice)]
     factory = getattr(import_module(entry.module), entry.factory)
     engine: Engine = factory(
         config,
+        state,
         device=choice.device,
         precision=choice.precision,
         compile=choice.compile,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.ops import PARSED, Op, Tensor, bits_float
+from tinygpt.engines.base import State
 from tinygpt.engines.replay import Array, ReplayEngine
 from tinygpt.kernels.spec import SPEC
 
@@ -19,12 +20,12 @@ from tinygpt.kernels.spec import SPEC
 class SpecEngine(ReplayEngine):
     name = "spec"
 
-    def __init__(self, config: RunConfig, dtype: npt.DTypeLike = np.float32) -> None:
+    def __init__(self, config: RunConfig, state: State | None = None, *, dtype: npt.DTypeLike = np.float32) -> None:
         super().__init__(config)
         # Temporary memory starts as NaN: what is read before it is written shows.
         self.arena = np.full(self.lowered.plan.size, np.nan, dtype=dtype)
         self.arena[: self.lowered.plan.persistent_size] = 0
-        self.start()
+        self.start(state)
 
     def describe(self) -> str:
         return f"spec: NumPy {np.__version__}, {self.arena.dtype}"

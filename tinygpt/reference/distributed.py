@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.engines.base import State
 from tinygpt.reference.engine import TorchEngine, pick_device
 
 
@@ -31,9 +32,9 @@ def is_main_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def torch_engine(config: RunConfig, **options: Any) -> TorchEngine:
+def torch_engine(config: RunConfig, state: State | None = None, **options: Any) -> TorchEngine:
     """The engine for this process: one of several under torchrun, else the only one. Options as for `TorchEngine`."""
-    return DistributedEngine(config, **options) if world_size() > 1 else TorchEngine(config, **options)
+    return (DistributedEngine if world_size() > 1 else TorchEngine)(config, state, **options)
 
 
 class DistributedEngine(TorchEngine):
@@ -44,8 +45,8 @@ class DistributedEngine(TorchEngine):
 
     name = "torch-distributed"
 
-    def __init__(self, config: RunConfig, *, device: str = "auto", **options: Any) -> None:
-        super().__init__(config, device=join(device), **options)
+    def __init__(self, config: RunConfig, state: State | None = None, *, device: str = "auto", **options: Any) -> None:
+        super().__init__(config, state, device=join(device), **options)
         self.rank = dist.get_rank()
         self.replicas = dist.get_world_size()
         self.graphed = False  # DDP overlaps its exchange with the backward pass by hooks, which run in Python

@@ -14,12 +14,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
 
 from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.parameters import Parameter, parameters
-from tinygpt.engines.base import Engine, State, StepMetrics
+from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import GPT, Cache, copy_flat, flatten
 
@@ -30,7 +31,7 @@ WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate 
 class TorchEngine(Engine):
     """One process, one device. Master weights and AdamW's moments are float32 at every precision.
 
-    It draws a model's start values and trains all of it, unless it is given a `model` or the list of what is `trained`.
+    It makes a model and trains all of it, unless it is given a `model` or the list of what is `trained`.
     """
 
     name = "torch"
@@ -39,6 +40,7 @@ class TorchEngine(Engine):
     def __init__(
         self,
         config: RunConfig,
+        state: State | None = None,
         *,
         model: GPT | None = None,
         trained: list[Parameter] | None = None,
@@ -59,7 +61,7 @@ class TorchEngine(Engine):
 
         train = config.train
         if model is None:
-            model = GPT(config.model, initial_weights(config.model, train.seed))
+            model = GPT(config.model, initial_weights(config.model, train.seed) if state is None else state.w)
         self.model = model.to(self.device)
         self.network: nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
         rows = parameters(config.model) if trained is None else trained
@@ -82,6 +84,8 @@ class TorchEngine(Engine):
         self.in_ring: list[int] = []  # the step numbers of the ring's rows
         self.metrics: list[StepMetrics] = []
         self.cache = Cache(config.model.layers)
+        if state is not None:
+            self.restore(state)
 
     def describe(self) -> str:
         if self.device.type == "cuda":
@@ -193,6 +197,18 @@ class TorchEngine(Engine):
                 rows = self.upload(offsets[start : start + batch])
                 total += self.mean_loss(self.model, self.val, rows).to(total.device) * len(rows)
         return total.item(), len(offsets)
+
+    async def window_losses(self, windows: ByteArray) -> FloatArray:
+        self.check_windows(windows)
+        batch = self.config.train.batch
+        losses = np.empty((len(windows), windows.shape[1] - 1), dtype=np.float32)
+        for start in range(0, len(windows), batch):
+            tokens = torch.tensor(windows[start : start + batch]).to(self.device).long()
+            with torch.no_grad(), self.arithmetic():
+                logits = self.model(tokens[:, :-1])
+            part = F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none")
+            losses[start : start + batch] = part.cpu().numpy()
+        return losses
 
     async def export_state(self) -> State:
         return self.state()

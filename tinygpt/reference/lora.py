@@ -25,6 +25,7 @@ from tinygpt.core.parameters import Parameter, is_linear_weight, parameters
 from tinygpt.core.rng import LORA_INIT
 from tinygpt.core.sampler import generate
 from tinygpt.engines.base import FloatArray, State
+from tinygpt.evaluation import evaluate
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.faults import faults_of
 from tinygpt.formats.header import decode_run
@@ -34,7 +35,6 @@ from tinygpt.formats.strict_json import text as checked_text
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
 from tinygpt.kernels.init import normal
 from tinygpt.reference.engine import TorchEngine
-from tinygpt.reference.evaluate import evaluate
 from tinygpt.reference.model import GPT, copy_flat
 
 METADATA_KEY = "tinygpt-lora"
@@ -284,7 +284,7 @@ class Measured(NamedTuple):
 
 async def measure(engine: TorchEngine, text: bytes, prompt: bytes, settings: SampleConfig) -> Measured:
     """The loss of the engine's model over `text`, and what it writes after `prompt`."""
-    loss = evaluate(engine.model, text, batch=engine.config.train.batch).loss
+    loss = (await evaluate(engine, text)).loss
     return Measured(loss, await generate(engine, engine.config.model.ctx, prompt, settings))
 
 

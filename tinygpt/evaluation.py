@@ -3,59 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import torch
-from torch.nn import functional as F
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.reference.model import GPT
-
-Losses = npt.NDArray[np.float32]
-Windows = npt.NDArray[np.uint8]
+from tinygpt.engines.base import Engine, FloatArray
 
 
 class Evaluation(NamedTuple):
     loss: float  # mean cross-entropy a byte, in nats
     perplexity: float
     bits_per_byte: float
-    per_byte: Losses  # [len(text) - 1]: entry i is the loss of byte i + 1, given those before it
+    per_byte: FloatArray  # [len(text) - 1]: entry i is the loss of byte i + 1, given those before it
 
 
-def evaluate(model: GPT, text: bytes, *, batch: int = 16, device: str | torch.device | None = None) -> Evaluation:
-    """Score `text` with a PyTorch model, which is moved to `device` if one is given."""
-    if device is not None:
-        model.to(device)
-    where = model.token_embedding.weight.device
-
-    def losses_of(windows: Windows) -> Losses:
-        tokens = torch.from_numpy(windows).to(where).long()
-        with torch.no_grad():
-            logits = model(tokens[:, :-1])
-            losses = F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none")
-        array: Losses = losses.cpu().numpy()
-        return array
-
-    return score(losses_of, model.config.ctx, text, batch)
-
-
-def score(losses_of: Callable[[Windows], Losses], ctx: int, text: bytes, batch: int = 16) -> Evaluation:
-    """Score `text` with anything that maps windows [B, T + 1] to the losses [B, T] of all bytes but the first."""
+async def evaluate(engine: Engine, text: bytes) -> Evaluation:
+    """Score `text` with the engine's model."""
     if len(text) < 2:
         raise TinyGPTError(
             f"a text of {len(text)} bytes cannot be evaluated: it takes 2, one to predict from the other"
         )
     data = np.frombuffer(text, dtype=np.uint8)
-    T = min(ctx, len(text) - 1)
+    T = min(engine.config.model.ctx, len(text) - 1)
+    batch = engine.config.train.batch
     per_byte = np.empty(len(text) - 1, dtype=np.float32)
     scored = 0
     starts = list(window_starts(len(text), T))
     for first in range(0, len(starts), batch):
         group = starts[first : first + batch]
-        losses = losses_of(np.stack([data[start : start + T + 1] for start in group]))
+        losses = await engine.window_losses(np.stack([data[start : start + T + 1] for start in group]))
         for start, row in zip(group, losses, strict=True):
             per_byte[scored : start + T] = row[scored - start :]
             scored = start + T
