@@ -6,7 +6,13 @@ BIN := .venv/bin
 TORCH := torch==2.13.0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup test test-slow lint types train clean
+# The clang of `make sanitize`, its Debian packages, and its runtime (some name it after the machine), empty if missing.
+CLANG ?= clang-19
+CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
+ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
+ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
+
+.PHONY: help setup test test-slow sanitize clang lint types train clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -18,6 +24,17 @@ test: setup lint types ## everything that must hold: lint, types, all tests
 
 test-slow: setup ## the long proofs
 	$(BIN)/python -m pytest -m slow
+
+sanitize: .venv/ready clang ## the C++ kernels under the address and undefined-behaviour sanitizers (needs clang)
+	@test -n "$(ASAN)" || { echo "this needs clang 17 or newer with its runtime: install $(CLANG_PACKAGES), \
+	or set CLANG"; exit 1; }
+	TINYGPT_SANITIZE=$(CLANG) LD_PRELOAD=$(ASAN) ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 \
+	UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1 \
+	  $(BIN)/python -m pytest -n auto --capture=sys tests/kernels -k cpp
+
+clang:
+	@test -n "$(ASAN)" || test "$$(id -u)" != 0 || ! command -v apt-get > /dev/null \
+	  || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(CLANG_PACKAGES); }
 
 lint: setup
 	$(BIN)/ruff check .

@@ -1,9 +1,12 @@
 """Runs one C++ kernel on a case's arrays: an arena with guards between them, words, and Python threads."""
 
+import contextlib
 import ctypes
 import functools
+import os
 import platform
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +53,8 @@ def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1) 
     words = [offsets.get(name, -1) for name in names]
     words.append(arena.put(scratch))
     words += op.dims + op.scalars
-    replay(lanes, arena.floats, [KERNEL_NAMES.index(kernel), len(words) + 2, *words], threads)
+    with poisoned(arena.floats.ctypes.data, arena.is_guard):
+        replay(lanes, arena.floats, [KERNEL_NAMES.index(kernel), len(words) + 2, *words], threads)
     arena.check_guards()
     for name in signature.inputs:
         if name in arrays:
@@ -58,6 +62,24 @@ def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1) 
                 f"{kernel} wrote to its input {name}"
             )
     return {name: arena.get(offsets[name], arrays[name]) for name in signature.outputs if name in arrays}
+
+
+@contextlib.contextmanager
+def poisoned(address: int, forbidden: np.ndarray) -> Iterator[None]:
+    """Under `make sanitize`, kernels that read or write a forbidden float of those at `address` are reported."""
+    if "TINYGPT_SANITIZE" not in os.environ:
+        yield
+        return
+    runtime = ctypes.CDLL(None)  # preloaded
+    edges = np.flatnonzero(np.diff(forbidden, prepend=False, append=False)).reshape(-1, 2)
+    regions = [(ctypes.c_void_p(address + 4 * int(a)), ctypes.c_size_t(4 * int(b - a))) for a, b in edges]
+    for region in regions:
+        runtime.__asan_poison_memory_region(*region)
+    try:
+        yield
+    finally:
+        for region in regions:
+            runtime.__asan_unpoison_memory_region(*region)
 
 
 def in_arena(array: np.ndarray) -> np.ndarray:

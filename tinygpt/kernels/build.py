@@ -1,4 +1,8 @@
-"""Compiles the C++ kernels with zig (from PyPI's ziglang) into a cache, once a source and target."""
+"""Compiles the C++ kernels with zig (from PyPI's ziglang) into a cache, once a source and target.
+
+TINYGPT_SANITIZE=clang-19 names a clang that compiles them instead, to report what they do outside of memory or of
+the language. Its runtime has to be preloaded: see `make sanitize`.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,9 @@ X86_FLAGS = {
     8: ["-mcpu=x86_64_v3"],
     16: ["-mcpu=x86_64_v4", "-mprefer-vector-width=512"],
 }
+
+# The first report ends the process. -O1 keeps every access that the source has.
+SANITIZERS = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
 def args_header() -> str:
@@ -84,25 +91,35 @@ def unit() -> str:
     return "\n".join(['#include "args.h"', *includes, '#include "run.cpp"', ""])
 
 
+def compiler(lanes: int) -> tuple[list[str], list[str]]:
+    """The command that compiles C++ for vectors of `lanes` floats on this machine, and its flags."""
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    flags = COMMON_FLAGS + (X86_FLAGS[lanes] if x86 else ["-mcpu=native"]) + [f"-DLANES={lanes}"]
+    clang = os.environ.get("TINYGPT_SANITIZE")
+    if clang:
+        # zig writes a CPU's name in its own way.
+        return [clang], [flag.replace("-mcpu=x86_64_", "-march=x86-64-") for flag in flags] + SANITIZERS
+    return [sys.executable, "-m", "ziglang", "c++"], flags
+
+
 def compile_kernels(lanes: int, extra: list[str] | None = None) -> Path:
     """The shared library for this machine with vectors of `lanes` floats, compiled if it is not cached."""
-    x86 = platform.machine() in ("x86_64", "AMD64")
-    flags = COMMON_FLAGS + (X86_FLAGS[lanes] if x86 else ["-mcpu=native"]) + [f"-DLANES={lanes}", *(extra or [])]
+    command, flags = compiler(lanes)
     # Without a standard library nothing of zig's need be built first; libc is in the process already.
-    flags += ["-shared", "-fPIC", "-nostdlib"]
+    flags += [*(extra or []), "-shared", "-fPIC", "-nostdlib"]
     flags += ["-Wl,-undefined,dynamic_lookup"] if sys.platform == "darwin" else []
     digest = hashlib.sha256(repr((flags, args_header(), unit())).encode())
     for path in sources():
         digest.update(path.read_bytes())
     library = cache_dir("kernels") / f"kernels-{lanes}-{digest.hexdigest()[:16]}.so"
     if not library.exists():
-        zig_compile(flags, library)
+        compile_unit(command + flags, library)
     return library
 
 
-def zig_compile(flags: list[str], output: Path) -> None:
-    """Run zig's C++ compiler over the unit, leaving `output` only if all went well."""
-    if importlib.util.find_spec("ziglang") is None:
+def compile_unit(command: list[str], output: Path) -> None:
+    """Run the C++ compiler over the unit, leaving `output` only if all went well."""
+    if "ziglang" in command and importlib.util.find_spec("ziglang") is None:
         raise TinyGPTError("the C++ compiler is missing; install it with: pip install ziglang")
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
         temporary = Path(folder)
@@ -112,19 +129,9 @@ def zig_compile(flags: list[str], output: Path) -> None:
         made = temporary / output.name
         environment = dict(os.environ, ZIG_LOCAL_CACHE_DIR=str(temporary / "zig"))
         environment.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_dir("zig")))
+        environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for the kernels, not for their compiler
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "ziglang",
-                "c++",
-                *flags,
-                f"-I{temporary}",
-                f"-I{HERE}",
-                str(source),
-                "-o",
-                str(made),
-            ],
+            [*command, f"-I{temporary}", f"-I{HERE}", str(source), "-o", str(made)],
             env=environment,
             capture_output=True,
             text=True,
