@@ -164,6 +164,18 @@ def test_dims_that_overflow_are_caught():
         verify(program)
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"batch": 65536, "ctx": 1048576}, "68,719,476,736 rows, and at most 2,147,483,647 are possible"),
+        ({"layers": 1024, "d_model": 65536, "heads": 1}, "parameters, and at most 2,147,483,647 are possible"),
+    ],
+)
+def test_a_run_too_large_for_the_words_is_refused_in_one_sentence(changes, says):
+    with pytest.raises(TinyGPTError, match=says):
+        Lowered(SMALL.replace(**changes))
+
+
 def test_a_missing_or_unknown_argument_is_caught():
     program, y = chain()
     with pytest.raises(TinyGPTError, match="without its tensor 'weight'"):

@@ -94,14 +94,17 @@ def torch() -> Finding:
     return Finding("torch engine", "ok", f"PyTorch {module.__version__}: {device}")
 
 
-def compiler() -> Finding:
-    """What the C++ kernels are built with."""
+def native() -> Finding:
+    """What the C++ kernels are built with, and for."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return Finding("compiler", "ok", f"ziglang {version('ziglang')}")
+        compiler = f"ziglang {version('ziglang')}"
     except PackageNotFoundError:
-        return Finding("compiler", "missing", "zig, which builds the C++ kernels", "pip install ziglang")
+        return Finding("native engine", "missing", "zig, which builds the C++ kernels", "pip install ziglang")
+    from tinygpt.engines.native import cpu_lanes
+
+    return Finding("native engine", "ok", f"C++ by {compiler}, {32 * cpu_lanes()}-bit vectors")
 
 
 def node() -> Finding:
@@ -149,4 +152,4 @@ def answer(command: list[str]) -> str:
     return done.stdout.strip().partition("\n")[0]
 
 
-CHECKS: tuple[Callable[[], Finding], ...] = (python, processor, memory, torch, compiler, node, webgpu, cache)
+CHECKS: tuple[Callable[[], Finding], ...] = (python, processor, memory, native, torch, node, webgpu, cache)

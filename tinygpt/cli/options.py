@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tinygpt.core.config import DEFAULT_PRESET, Field, Settings, preset_names
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.select import ENGINE_NAMES, EngineChoice
 
 # tinygpt.data.DEFAULT_CORPUS, spelled out because importing that package takes a while (a test compares them).
@@ -100,7 +101,7 @@ Compile = Annotated[
     bool | None,
     option("--compile/--no-compile", help="compile the step before the first", default="no", panel=MACHINE),
 ]
-Threads = Annotated[int | None, option("--threads", help="CPU threads; 0: all", default="0", panel=MACHINE)]
+Threads = Annotated[int | None, option("--threads", help="CPU threads", default="all", panel=MACHINE)]
 Json = Annotated[bool, option("--json", help="JSON for machines on stdout, and nothing else", panel=OUTPUT)]
 
 
@@ -112,6 +113,8 @@ def engine_changes(
     threads: int | None = None,
 ) -> dict[str, Any]:
     """What the machine flags say, by EngineChoice's field."""
+    if threads is not None and threads < 1:
+        raise TinyGPTError(f"the number of threads must be at least 1, not {threads}; leave --threads out to use all")
     stated = {"name": name, "device": device, "precision": precision, "compile": compile, "threads": threads}
     return given(stated)
 

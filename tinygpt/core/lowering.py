@@ -5,11 +5,13 @@ the scratch's place, the dims, the scalars' bits. Kernels of every CPU build and
 """
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.layout import LINE
 from tinygpt.core.memory import Plan, plan
 from tinygpt.core.ops import KERNEL_NAMES, Op, Program, Tensor
+from tinygpt.core.parameters import parameter_count
 from tinygpt.core.program import Memory, programs
-from tinygpt.core.verify import verify
+from tinygpt.core.verify import MAX_DIM, verify
 
 # What the kernels' scratch is made of (linear.cpp, attention.cpp, layernorm.cpp, adamw.cpp).
 MAX_THREADS = 64
@@ -40,10 +42,27 @@ def padded(columns: int) -> int:
     return (columns + PANEL - 1) // PANEL * PANEL
 
 
+def check_sizes(config: RunConfig) -> None:
+    """Refuse a run whose sizes a program's 32-bit words do not hold."""
+    rows = config.train.batch * config.model.ctx
+    if rows > MAX_DIM:
+        raise TinyGPTError(
+            f"batch {config.train.batch} × ctx {config.model.ctx} is {rows:,} rows, "
+            f"and at most {MAX_DIM:,} are possible; use a smaller batch or ctx"
+        )
+    count = parameter_count(config.model)
+    if count > MAX_DIM:
+        raise TinyGPTError(
+            f"this model has {count:,} parameters, "
+            f"and at most {MAX_DIM:,} are possible; use fewer layers or a smaller d_model"
+        )
+
+
 class Lowered:
     """Everything an engine needs to know of a run: the memory, the plan, and each program's words."""
 
     def __init__(self, config: RunConfig) -> None:
+        check_sizes(config)
         self.memory: Memory
         self.memory, made = programs(config)
         self.programs: dict[str, Program] = {program.mode: program for program in made}
