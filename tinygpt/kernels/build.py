@@ -91,17 +91,25 @@ def compile_kernels(lanes: int, extra: list[str] | None = None) -> Path:
     # Without a standard library nothing of zig's need be built first; libc is in the process already.
     flags += ["-shared", "-fPIC", "-nostdlib"]
     flags += ["-Wl,-undefined,dynamic_lookup"] if sys.platform == "darwin" else []
-    digest = hashlib.sha256(repr((flags, args_header(), unit())).encode())
-    for path in sources():
-        digest.update(path.read_bytes())
-    library = cache_dir("kernels") / f"kernels-{lanes}-{digest.hexdigest()[:16]}.so"
+    library = cache_dir("kernels") / f"kernels-{lanes}-{source_digest(flags)}.so"
     if not library.exists():
         zig_compile(flags, library)
     return library
 
 
-def zig_compile(flags: list[str], output: Path) -> None:
-    """Run zig's C++ compiler over the unit, leaving `output` only if all went well."""
+def source_digest(*more: object) -> str:
+    """Names what would be compiled: the sources, and `more` (flags)."""
+    digest = hashlib.sha256(repr((*more, args_header(), unit())).encode())
+    for path in sources():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def zig_compile(flags: list[str], output: Path, link: list[str] | None = None) -> None:
+    """Run zig's C++ compiler over the unit, leaving `output` only if all went well.
+
+    With `link`, the flags are to give an object file, and those arguments before it a zig command that links it.
+    """
     if importlib.util.find_spec("ziglang") is None:
         raise TinyGPTError("the C++ compiler is missing; install it with: pip install ziglang")
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
@@ -110,25 +118,17 @@ def zig_compile(flags: list[str], output: Path) -> None:
         source = temporary / "unit.cpp"
         source.write_text(unit())
         made = temporary / output.name
-        environment = dict(os.environ, ZIG_LOCAL_CACHE_DIR=str(temporary / "zig"))
-        environment.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_dir("zig")))
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "ziglang",
-                "c++",
-                *flags,
-                f"-I{temporary}",
-                f"-I{HERE}",
-                str(source),
-                "-o",
-                str(made),
-            ],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            raise TinyGPTError(f"the C++ kernels did not compile; the compiler said: {done.stderr.strip()}")
+        compiled = made if link is None else temporary / "unit.o"
+        zig(["c++", *flags, f"-I{temporary}", f"-I{HERE}", str(source), "-o", str(compiled)], temporary)
+        if link is not None:
+            zig([*link, str(compiled), "-o", str(made)], temporary)
         os.replace(made, output)
+
+
+def zig(arguments: list[str], temporary: Path) -> None:
+    environment = dict(os.environ, ZIG_LOCAL_CACHE_DIR=str(temporary / "zig"))
+    environment.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_dir("zig")))
+    command = [sys.executable, "-m", "ziglang", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise TinyGPTError(f"the C++ kernels did not compile; the compiler said: {done.stderr.strip()}")
