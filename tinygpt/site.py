@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygpt import __version__
-from tinygpt.core.config import DEFAULT_PRESET, PRESETS, ModelConfig, SampleConfig, TrainConfig, preset
+from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, SampleConfig, TrainConfig, preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.lowering import Lowered
 from tinygpt.core.parameters import parameter_count
@@ -42,6 +42,7 @@ ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
 def facts() -> dict[str, Any]:
     """What the page states of presets, settings and the default text: core's values, and nobody else's."""
     from tinygpt.data import DEFAULT_CORPUS, corpus_info, load_corpus
+    from tinygpt.formats.header import config_key
 
     rows = []
     for row in PRESETS:
@@ -49,7 +50,7 @@ def facts() -> dict[str, Any]:
         count, arena = parameter_count(config.model), Lowered(config).plan.bytes()
         rows.append({**row._asdict(), "parameters": count, "arenaBytes": arena})
     knobs = [
-        {"section": section.SECTION, **field._asdict()}
+        {"section": section.SECTION, **field._asdict(), "fileKey": config_key(field.name)}
         for section in (ModelConfig, TrainConfig, SampleConfig)
         for field in section.FIELDS
     ]
@@ -66,6 +67,7 @@ def facts() -> dict[str, Any]:
         "defaultPreset": DEFAULT_PRESET,
         "presets": rows,
         "knobs": knobs,
+        "untrainedLoss": LN_VOCAB,
         "corpus": corpus,
     }
 

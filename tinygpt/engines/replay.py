@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.feeding import adamw_rates
 from tinygpt.core.lowering import Lowered
 from tinygpt.core.ops import Tensor
 from tinygpt.core.parameters import parameter_count, parameters
@@ -85,11 +86,7 @@ class ReplayEngine(Engine):
         self.view(self.memory.targets)[:] = windows[:, 1:].ravel()
 
     def load_rates(self, step: int, lr: float) -> None:
-        """AdamW's factors of this step: see the signature of `adamw`."""
-        train = self.config.train
-        step_size = lr / (1.0 - train.beta1**step)
-        root_correction = 1.0 / (1.0 - train.beta2**step) ** 0.5
-        self.view(self.memory.rates)[:] = (step_size, root_correction, lr * train.weight_decay)
+        self.view(self.memory.rates)[:] = adamw_rates(self.config.train, step, lr)
 
     async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
         batch, batches = self.config.train.batch, self.config.train.grad_accum
