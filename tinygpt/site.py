@@ -1,6 +1,8 @@
 """Builds the page: what Python knows is written into web/, then Astro turns web/ into web/dist.
 
-`python -m tinygpt.site` builds unless nothing has changed; `python -m tinygpt.site generate` only writes the files.
+python -m tinygpt.site             builds, unless nothing has changed
+python -m tinygpt.site check       types and accessibility of the page's sources
+python -m tinygpt.site generate    only writes what Python knows
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,12 +38,13 @@ INPUTS = (
 )
 GENERATED = WEB / "src" / "generated"
 ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
+SVELTE_CHECK = WEB / "node_modules" / "svelte-check" / "bin" / "svelte-check"
 
 
 def facts() -> dict[str, Any]:
     """What the page states of presets, settings and the default text: core's values, and nobody else's."""
+    from tinygpt.core.header import config_key
     from tinygpt.data import DEFAULT_CORPUS, corpus_info, load_corpus
-    from tinygpt.formats.header import config_key
 
     rows = []
     for row in PRESETS:
@@ -107,19 +109,24 @@ def build() -> Path:
             kernels = WEB / "public" / "kernels"
             run([sys.executable, "-m", "tinygpt.kernels.wasm", str(kernels)], ROOT)
             generate()
-            run([node(), str(ASTRO), "build"], WEB)
+            run(node(ASTRO, "build"), WEB)
             STAMP.write_text(inputs)
     return DIST
 
 
-def node() -> str:
-    if not ASTRO.exists():
+def check() -> None:
+    """Types, unused code and styles, accessibility: any finding is a failure."""
+    generate()
+    run(node(ASTRO, "check", "--minimumFailingSeverity", "hint"), WEB)
+    run(node(SVELTE_CHECK, "--fail-on-warnings"), WEB)
+
+
+def node(script: Path, *arguments: str) -> list[str]:
+    from tinygpt.engines.runner import node_command
+
+    if not script.exists():
         raise TinyGPTError("the page's packages are not installed; run: make setup")
-    wheel = Path(sys.executable).with_name("node")
-    program = str(wheel) if wheel.exists() else shutil.which("node")
-    if program is None:
-        raise TinyGPTError("Node is missing; install it with: pip install 'tinygpt[node]'")
-    return program
+    return [*node_command(), str(script), *arguments]
 
 
 def run(command: list[str], folder: Path) -> None:
@@ -146,9 +153,14 @@ def one_at_a_time() -> Iterator[None]:
 
 if __name__ == "__main__":
     try:
-        if sys.argv[1:] == ["generate"]:
-            generate()
-        else:
-            print(f"the page is in {build().relative_to(ROOT)}")
+        match sys.argv[1:]:
+            case []:
+                print(f"the page is in {build().relative_to(ROOT)}")
+            case ["check"]:
+                check()
+            case ["generate"]:
+                generate()
+            case _:
+                sys.exit(__doc__)
     except TinyGPTError as fault:
         sys.exit(f"error: {fault}")

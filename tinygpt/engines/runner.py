@@ -31,6 +31,7 @@ from tinygpt.kernels.wasm import BUILDS, compile_wasm
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
+MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
 POLL = 10.0  # seconds after which a runner without work is told to ask again
 START = 60.0  # seconds a runner may take to say its first word
 SILENCE = 60.0  # seconds without a sign of life after which a tab is given up
@@ -109,6 +110,13 @@ def browser_files() -> Path:
     return folder
 
 
+def python_files() -> dict[str, str]:
+    """What MicroPython gets to see of the package, by path: core, and the package's own __init__.py."""
+    package = ROOT / "tinygpt"
+    paths = [package / "__init__.py", *sorted((package / "core").glob("*.py"))]
+    return {path.relative_to(package).as_posix(): path.read_text() for path in paths}
+
+
 class Handler(BaseHTTPRequestHandler):
     """`server.runner` is ours."""
 
@@ -143,10 +151,13 @@ class Handler(BaseHTTPRequestHandler):
                 build = next(build for build in BUILDS if build.file == name)
                 self.reply(compile_wasm(build).read_bytes(), "application/wasm")
             elif folder == "engine" and name in {path.name for path in browser_files().iterdir()}:
-                self.reply((browser_files() / name).read_bytes(), "text/javascript")
-            elif self.path.strip("/") in runner.extra_files:
-                path, kind = runner.extra_files[self.path.strip("/")]
-                self.reply(path.read_bytes(), kind)
+                script = (browser_files() / name).read_bytes()
+                self.reply(script.replace(MICROPYTHON.encode(), b"/micropython"), "text/javascript")
+            elif folder == "micropython" and name in ("micropython.mjs", "micropython.wasm"):
+                kind = "text/javascript" if name.endswith("mjs") else "application/wasm"
+                self.reply((WEB / "node_modules" / MICROPYTHON / name).read_bytes(), kind)
+            elif self.path == "/python.json":
+                self.reply(json.dumps(python_files()).encode(), "application/json")
             else:
                 self.reply(b"", status=404)
         except (TinyGPTError, OSError) as error:
@@ -182,7 +193,6 @@ class Runner:
         self.kind = kind
         self.headers = ISOLATION if isolated else {}
         self.kernels = kernels or {}  # instead of the compiled ones, by file name
-        self.extra_files: dict[str, tuple[Path, str]] = {}  # for tests: path -> file and its content type
         self.fault = ""
         self.heard = time.monotonic()
         self.idle = False  # whether the last command was to wait
