@@ -67,6 +67,7 @@ export class Run {
   private pending: ReturnType<typeof setTimeout> | undefined;
   private latest: Extract<CoreEvent, { event: "step" }> | null = null;
   private title = "";
+  private prompt = "";
   private past: Curve | null = null; // the curve that a continued run goes on from
   private onSaved: ((bytes: Uint8Array<ArrayBuffer>, name: string) => void) | null = null;
   private sampleCount = 0;
@@ -94,6 +95,8 @@ export class Run {
   /** Train a new model. */
   train(order: Order): void {
     this.past = null;
+    this.model = null;
+    this.unsaved = false;
     this.begin(order, {}, order.preset);
   }
 
@@ -101,14 +104,15 @@ export class Run {
   continueTo(steps: number, order: Pick<Order, "text" | "threads">): void {
     const model = this.model;
     if (!model) return;
-    const changes = { ...model.config.model, ...model.config.train, steps };
-    const go = (resume: Uint8Array) => {
+    const go = (file: ModelFile) => {
       this.past = this.curve;
-      this.begin({ ...order, preset: site.defaultPreset, changes }, { resume }, model.title);
+      this.model = { ...model, file }; // should the start fail, it is still there
+      this.begin({ ...order, preset: site.defaultPreset, changes: { steps } }, { resume: file.bytes }, model.title);
     };
-    if (model.file) return go(model.file.bytes);
+    if (model.file) return go(model.file);
     this.phase = "starting";
-    this.onSaved = go;
+    const { config, step } = model;
+    this.onSaved = (bytes, name) => go({ name, bytes, config, step, loss: this.loss, history: [], sample: "" });
     this.send({ type: "save" });
   }
 
@@ -130,12 +134,14 @@ export class Run {
   /** Let the model write on from `prompt`. */
   write(prompt: string): void {
     this.phase = "writing";
+    this.prompt = prompt;
     this.send({ type: "sample", prompt, settings: {} });
   }
 
   /** Put a file's model in hand. */
   load(file: ModelFile): void {
     this.reset(Number(file.config.train["steps"]), file.history);
+    this.unsaved = false;
     this.model = { title: file.name, config: file.config, step: file.step, file };
     this.started = null;
     this.step = file.step;
@@ -182,7 +188,7 @@ export class Run {
         break;
       }
       case "sampled":
-        this.addSample(`step ${count(this.step)}, as asked`, message.text);
+        this.addSample(`step ${count(this.step)}, as asked`, this.prompt + message.text);
         this.phase = "idle";
         break;
       case "stopped":
@@ -193,7 +199,8 @@ export class Run {
         this.show();
         this.onSaved = null;
         this.complain(message.message);
-        this.rest();
+        if (this.capabilities) this.rest();
+        else this.phase = "broken";
         break;
     }
   }

@@ -1,0 +1,133 @@
+"""The page, used as a person uses it: pick, train, watch, stop, save, load, go on; and what it says when it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import OpenPage
+from playwright.sync_api import Page, expect
+
+from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, preset
+from tinygpt.formats import load_tinygpt
+
+pytestmark = pytest.mark.xdist_group("page")
+LEARNT = 3.5  # a loss that a few hundred steps reach and an untrained model is far from
+
+
+def stat(page: Page, name: str) -> str:
+    return page.locator(f"[data-stat='{name}'] dd").first.inner_text()
+
+
+def fact(page: Page, name: str) -> str:
+    return page.locator(f"[data-fact='{name}']").inner_text()
+
+
+def step(page: Page) -> int:
+    return int(stat(page, "step").replace(",", ""))
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def wait_for_step(page: Page, least: int) -> None:
+    page.wait_for_function(
+        """least => Number(document.querySelector("[data-stat='step'] dd").innerText.replace(",", "")) >= least""",
+        arg=least,
+    )
+
+
+def stop(page: Page) -> int:
+    press(page, "Stop")
+    page.wait_for_selector("[data-phase=idle]")
+    return step(page)
+
+
+def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    assert fact(page, "isolation") == "cross-origin isolated"
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 1)
+    assert float(stat(page, "loss")) > LEARNT
+    expect(page.locator("article pre").first).not_to_be_empty()  # a sample
+    page.wait_for_function(
+        f"""Number(document.querySelector("[data-stat='loss'] dd").innerText) < {LEARNT}""", timeout=40_000
+    )
+    assert 0 < float(stat(page, "validation")) < LN_VOCAB
+    assert "relaxed" in fact(page, "engine") and "MB" in fact(page, "memory")
+    stopped_at = stop(page)
+    assert 0 < stopped_at < preset("tiny").train.steps
+
+    with page.expect_download() as download:
+        press(page, "Save")
+    assert download.value.suggested_filename.endswith(".tinygpt")
+    saved = tmp_path / download.value.suggested_filename
+    download.value.save_as(saved)
+    checkpoint = load_tinygpt(saved)
+    assert checkpoint.config == preset("tiny") and checkpoint.state.step == stopped_at
+    assert checkpoint.progress.loss is not None and checkpoint.progress.loss < LEARNT + 0.5
+
+    page.reload()
+    page.wait_for_selector("[data-phase=idle]")
+    page.locator("input[accept='.tinygpt']").set_input_files(saved)
+    expect(page.get_by_role("alert")).to_contain_text(saved.name)
+    assert step(page) == stopped_at
+    press(page, "Continue")
+    wait_for_step(page, stopped_at + 50)
+    assert float(stat(page, "loss")) < LEARNT + 0.5
+    went_on_to = stop(page)
+    press(page, "Continue")  # the model that is in the tab, without a file
+    wait_for_step(page, went_on_to + 1)
+    stop(page)
+
+
+def test_the_model_writes_on_from_a_prompt(open_page: OpenPage) -> None:
+    page = open_page()
+    page.get_by_label("tiny", exact=True).check()
+    page.get_by_text("Settings", exact=True).first.click()
+    page.locator("input[name=steps]").fill("5")
+    press(page, "Train")
+    expect(page.get_by_role("status")).to_have_text("Finished 5 steps.")
+    before = page.locator("article").count()
+    page.locator("#prompt").fill("To be")
+    press(page, "Write")
+    expect(page.locator("article")).to_have_count(before + 1)
+
+
+def test_without_isolation_one_thread_and_a_word_on_it(open_page: OpenPage) -> None:
+    page = open_page(isolated=False)
+    assert fact(page, "isolation") == "not cross-origin isolated"
+    assert fact(page, "threads").startswith("1")
+    expect(page.locator(".warning")).to_contain_text("thread")
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 20)
+    stop(page)
+
+
+def test_presets_are_cores(open_page: OpenPage) -> None:
+    page = open_page()
+    names = page.locator("input[name=preset]").evaluate_all("all => all.map(input => input.value)")
+    assert names == [row.name for row in PRESETS]
+    assert page.locator("input[name=preset]:checked").input_value() == DEFAULT_PRESET
+
+
+def test_a_text_too_short_and_a_file_that_is_none(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill("short")
+    press(page, "Train")
+    expect(page.get_by_role("alert")).to_contain_text("use a longer text")
+    bad = tmp_path / "bad.tinygpt"
+    bad.write_bytes(b"not a model at all")
+    page.locator("input[accept='.tinygpt']").set_input_files(bad)
+    expect(page.get_by_role("alert")).to_contain_text("bad.tinygpt is no .tinygpt file")
+    assert page.locator("[data-phase=idle]").count() == 1
+
+
+def test_a_worker_that_cannot_start(open_page: OpenPage) -> None:
+    page = open_page(prepare=lambda page: page.route("**/worker*.js", lambda route: route.abort()))
+    expect(page.get_by_role("alert")).to_contain_text("worker died")
+    assert page.locator("[data-phase=broken]").count() == 1
