@@ -8,7 +8,10 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from typer.testing import CliRunner
 
+from tinygpt.cli import app
+from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.server import ISOLATION, PORTS_TO_TRY, Site
 
@@ -71,3 +74,23 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 def test_static_hosts_are_told_the_same() -> None:
     stated = HEADERS_FILE.read_text()
     assert all(f"{name}: {value}" in stated for name, value in ISOLATION.items())
+
+
+def test_play_says_when_there_is_no_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tinygpt.site.DIST", tmp_path)
+    result = CliRunner().invoke(app, ["play", "--no-open"])
+    assert result.exit_code == 1 and "run: make play" in result.output
+
+
+class InterruptedAtOnce:
+    def wait(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_play_serves_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("tinygpt.site.DIST", folder)
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))
+    monkeypatch.setattr("tinygpt.cli.play.Event", InterruptedAtOnce)
+    result = CliRunner().invoke(app, ["play", "--port", "0"])
+    assert result.exit_code == INTERRUPTED and opened and opened[0] in result.output

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import OpenPage
 from playwright.sync_api import Page, expect
 
-from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, preset
-from tinygpt.formats import load_tinygpt
+from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, RunConfig, TrainConfig, preset
+from tinygpt.core.parameters import parameter_count
+from tinygpt.core.progress import Progress
+from tinygpt.engines.base import State
+from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
 LEARNT = 3.5  # a loss that a few hundred steps reach and an untrained model is far from
@@ -83,17 +88,21 @@ def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> 
     stop(page)
 
 
-def test_the_model_writes_on_from_a_prompt(open_page: OpenPage) -> None:
+def test_a_model_from_the_terminal_writes_in_the_tab(open_page: OpenPage, tmp_path: Path) -> None:
+    model = ModelConfig(layers=1, d_model=8, heads=2, ctx=64)
+    weights = np.random.default_rng(0).normal(0, 0.02, parameter_count(model)).astype(np.float32)
+    progress = Progress()
+    progress.step, progress.loss = 40, 2.5
+    file = tmp_path / "from-python.tinygpt"
+    save_tinygpt(file, Checkpoint(RunConfig(model, TrainConfig(steps=50)), State(40, weights), progress))
+
     page = open_page()
-    page.get_by_label("tiny", exact=True).check()
-    page.get_by_text("Settings", exact=True).first.click()
-    page.locator("input[name=steps]").fill("5")
-    press(page, "Train")
-    expect(page.get_by_role("status")).to_have_text("Finished 5 steps.")
-    before = page.locator("article").count()
+    page.locator("input[accept='.tinygpt']").set_input_files(file)
     page.locator("#prompt").fill("To be")
     press(page, "Write")
-    expect(page.locator("article")).to_have_count(before + 1)
+    expect(page.locator("article pre")).to_have_text(re.compile("^To be"))
+    expect(page.get_by_role("status")).to_have_text("Stopped at step 40.")
+    assert page.locator("input[name=continue-to]").input_value() == "50"
 
 
 def test_without_isolation_one_thread_and_a_word_on_it(open_page: OpenPage) -> None:

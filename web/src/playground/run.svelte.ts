@@ -2,37 +2,9 @@
 import { Curve } from "../lib/curve";
 import { count } from "../lib/format";
 import { site } from "../lib/site";
-import type { Capabilities, Changes, CoreEvent, FromWorker, RunConfig, ToWorker } from "../engine/protocol";
+import type { Capabilities, CoreEvent, FromWorker, ToWorker } from "../engine/protocol";
 import type { ModelFile } from "../lib/modelFile";
-
-export type Phase = "loading" | "idle" | "starting" | "training" | "stopping" | "writing" | "broken";
-
-export interface Sample {
-  id: number;
-  title: string;
-  text: string;
-}
-
-export interface Notice {
-  kind: "error" | "warning" | "info";
-  text: string;
-}
-
-/** The model that can be continued, saved and asked to write. Its bytes are in the worker, or in a file just read. */
-export interface Model {
-  title: string;
-  config: RunConfig;
-  step: number;
-  file: ModelFile | null;
-}
-
-/** What to train: settings over a preset's, and on what text. */
-export interface Order {
-  preset: string;
-  changes: Changes;
-  text: Uint8Array;
-  threads: number; // 0: all
-}
+import type { Model, Notice, Order, Phase, Sample } from "./kinds";
 
 type Started = Extract<FromWorker, { type: "started" }>;
 type Start = Extract<ToWorker, { type: "start" }>;
@@ -68,6 +40,7 @@ export class Run {
   private latest: Extract<CoreEvent, { event: "step" }> | null = null;
   private title = "";
   private prompt = "";
+  private asked: Model | null = null; // to write, as soon as it can
   private past: Curve | null = null; // the curve that a continued run goes on from
   private onSaved: ((bytes: Uint8Array<ArrayBuffer>, name: string) => void) | null = null;
   private sampleCount = 0;
@@ -131,11 +104,19 @@ export class Run {
     this.send({ type: "save" });
   }
 
-  /** Let the model write on from `prompt`. */
-  write(prompt: string): void {
-    this.phase = "writing";
+  /** Let the model write on from `prompt`. One that is in a file only goes to the worker first: a run of no steps. */
+  write(prompt: string, order: Pick<Order, "text" | "threads">): void {
+    const model = this.model;
+    if (!model) return;
     this.prompt = prompt;
-    this.send({ type: "sample", prompt, settings: {} });
+    this.asked = model;
+    if (model.file) this.continueTo(Math.max(1, model.step), order);
+    else this.ask();
+  }
+
+  private ask(): void {
+    this.phase = "writing";
+    this.send({ type: "sample", prompt: this.prompt, settings: {} });
   }
 
   /** Put a file's model in hand. */
@@ -189,15 +170,17 @@ export class Run {
       }
       case "sampled":
         this.addSample(`step ${count(this.step)}, as asked`, this.prompt + message.text);
+        this.asked = null;
         this.phase = "idle";
         break;
       case "stopped":
         this.show();
         this.rest();
+        if (this.asked) this.ask();
         break;
       case "error":
         this.show();
-        this.onSaved = null;
+        this.onSaved = this.asked = null;
         this.complain(message.message);
         if (this.capabilities) this.rest();
         else this.phase = "broken";
@@ -207,13 +190,17 @@ export class Run {
 
   private onStarted(message: Started): void {
     const steps = Number(message.config.train["steps"]);
+    this.started = message;
+    if (this.asked) {
+      this.model = { ...this.asked, file: null }; // it keeps its own plan
+      return;
+    }
     if (this.past) {
       this.steps = steps;
       this.curve = this.past;
     } else {
       this.reset(steps);
     }
-    this.started = message;
     this.advice = message.advice;
     this.model = { title: this.title, config: message.config, step: this.step, file: null };
     this.unsaved = true;
@@ -255,7 +242,7 @@ export class Run {
   private died(why: string): void {
     const lost = this.model !== null && this.model.file === null;
     this.disconnect();
-    this.onSaved = null;
+    this.onSaved = this.asked = null;
     if (lost) {
       this.model = null;
       this.unsaved = false;
