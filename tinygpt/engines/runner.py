@@ -121,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
     """`server.runner` is ours."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # an answer leaves at once
+    wbufsize = -1  # and in one piece
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -133,6 +135,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.wfile.flush()
 
     def do_GET(self) -> None:
         runner: Runner = self.server.runner  # type: ignore[attr-defined]
