@@ -32,6 +32,11 @@ export function duration(seconds: number): string {
   return hours ? `${hours}:${two(minutes)}:${two(left % 60)}` : `${minutes}:${two(left % 60)}`;
 }
 
+/** A model's bytes may be anything: control characters show as a dot. */
+export function printable(text: string): string {
+  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, "·");
+}
+
 export function loss(value: number | null): string {
   return value === null ? "–" : value.toFixed(3);
 }
