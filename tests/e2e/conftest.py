@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from page_helpers import OpenPage
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tinygpt.engines.runner import find_chromium
@@ -21,7 +22,6 @@ FLAGS = [
     "--disable-sync",
 ]
 PATIENCE = 20_000  # ms
-OpenPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import OpenPage
-from playwright.sync_api import Page, expect
+from page_helpers import OpenPage, fact, press, stat, step, stop, wait_for_step
+from playwright.sync_api import expect
 
 from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, RunConfig, TrainConfig, preset
 from tinygpt.core.parameters import parameter_count
@@ -18,35 +18,6 @@ from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
 LEARNT = 3.5  # a loss that a few hundred steps reach and an untrained model is far from
-
-
-def stat(page: Page, name: str) -> str:
-    return page.locator(f"[data-stat='{name}'] dd").first.inner_text()
-
-
-def fact(page: Page, name: str) -> str:
-    return page.locator(f"[data-fact='{name}']").inner_text()
-
-
-def step(page: Page) -> int:
-    return int(stat(page, "step").replace(",", ""))
-
-
-def press(page: Page, name: str) -> None:
-    page.get_by_role("button", name=name, exact=True).click()
-
-
-def wait_for_step(page: Page, least: int) -> None:
-    page.wait_for_function(
-        """least => Number(document.querySelector("[data-stat='step'] dd").innerText.replace(",", "")) >= least""",
-        arg=least,
-    )
-
-
-def stop(page: Page) -> int:
-    press(page, "Stop")
-    page.wait_for_selector("[data-phase=idle]")
-    return step(page)
 
 
 def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> None:
@@ -140,3 +111,18 @@ def test_a_worker_that_cannot_start(open_page: OpenPage) -> None:
     page = open_page(prepare=lambda page: page.route("**/worker*.js", lambda route: route.abort()))
     expect(page.get_by_role("alert")).to_contain_text("worker died")
     assert page.locator("[data-phase=broken]").count() == 1
+
+
+def test_a_worker_that_dies_is_replaced(open_page: OpenPage) -> None:
+    page = open_page()
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 5)
+    engine = next(worker for worker in page.workers if "worker" in worker.url)
+    engine.evaluate("setTimeout(() => { throw new Error('out of luck') })")
+    expect(page.get_by_role("alert")).to_contain_text("worker died (Uncaught Error: out of luck)")
+    expect(page.get_by_role("alert")).to_contain_text("lost")
+    press(page, "Train")
+    page.wait_for_selector("[data-phase=training]")
+    wait_for_step(page, 5)
+    stop(page)
