@@ -61,6 +61,7 @@ export class Run {
   disconnect(): void {
     clearTimeout(this.patience);
     clearTimeout(this.pending);
+    this.pending = undefined;
     this.worker?.terminate();
     this.worker = null;
   }
