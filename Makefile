@@ -1,4 +1,4 @@
-# From nothing but Python 3.11+ and pip: `make test` and `make train` make .venv and install what they need.
+# From nothing but Python 3.11+ and pip: each target makes .venv and installs what it needs.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,14 +12,14 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types train clean
+.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium train play clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-setup: .venv/ready web/node_modules/ready ## make .venv and install everything the checks need
+setup: .venv/ready web/node_modules/ready chromium ## make .venv and install everything the checks need
 
-test: setup lint types ## everything that must hold: lint, types, all tests
+test: setup lint types web-check site ## everything that must hold: lint, types, all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-slow: setup ## the long proofs
@@ -43,11 +43,20 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
+web-check: setup
+	$(BIN)/python -m tinygpt.site check
+
+site: .venv/ready web/node_modules/ready
+	$(BIN)/python -m tinygpt.site
+
 train: .venv/ready ## train the default preset on the default corpus and print a sample
 	$(BIN)/tinygpt train
 
+play: site ## build the page that trains in a browser tab, serve it on this machine and open it
+	$(BIN)/tinygpt play
+
 clean: ## remove .venv, installed packages and caches; runs/ stays
-	rm -rf .venv web/node_modules build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv web/node_modules web/dist web/.astro web/src/generated web/public/corpora web/public/kernels build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -60,3 +69,11 @@ clean: ## remove .venv, installed packages and caches; runs/ stays
 web/node_modules/ready: web/package-lock.json | .venv/ready
 	cd web && ../$(BIN)/npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
+
+# The browser that drives the page's tests. On Debian root gets it here; others install it themselves.
+chromium:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+	  command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	else echo "The tests drive Chromium, and there is none: install Chromium or Google Chrome."; exit 1; fi

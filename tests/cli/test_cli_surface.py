@@ -29,7 +29,7 @@ from tinygpt.core.parameters import parameter_count
 from tinygpt.data import Corpus
 from tinygpt.plots import smoothed
 
-COMMANDS = ["train", "sample", "eval", "compare", "convert", "inspect", "presets", "doctor", "lora", "data"]
+COMMANDS = ["train", "sample", "eval", "compare", "convert", "inspect", "presets", "play", "doctor", "lora", "data"]
 
 
 def help_of(*command: str) -> dict[str, str]:

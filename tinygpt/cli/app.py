@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tinygpt import __version__
-from tinygpt.cli import bench, compare, data, doctor, evaluate, files, lora, presets, program, sample, train
+from tinygpt.cli import bench, compare, data, doctor, evaluate, files, lora, play, presets, program, sample, train
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
 from tinygpt.core.errors import TinyGPTError
@@ -87,6 +87,7 @@ app.command(epilog=files.CONVERT_EXAMPLES)(files.convert)
 app.command(epilog=files.INSPECT_EXAMPLES)(files.inspect)
 app.add_typer(data.data, name="data")
 app.command()(presets.presets)
+app.command()(play.play)
 app.command(epilog=program.EXAMPLES)(program.program)
 app.command(epilog=bench.BENCH_EXAMPLES)(bench.bench)
 app.command(epilog=bench.PARITY_EXAMPLES)(bench.parity)

@@ -22,6 +22,7 @@ BENCH_EXAMPLES = """Examples:
   tinygpt bench                                  native against torch, small to huge
   tinygpt bench --presets small --profile        where the time of a step goes
   tinygpt bench --memory                         peak memory of a training process
+  tinygpt bench --engines wasm-chromium,wasm-node,native,torch --presets small
   tinygpt bench --plot curve.png --json
 """
 PARITY_EXAMPLES = """Examples:
@@ -48,6 +49,7 @@ def bench(
     precision: options.Precision = None,
     compile: options.Compile = None,
     threads: options.Threads = None,
+    wasm_build: options.WasmBuild = None,
     profile: Annotated[bool, typer.Option("--profile", help="the time of each op instead (native)")] = False,
     memory: Annotated[bool, typer.Option("--memory", help="peak resident memory instead")] = False,
     plot: Annotated[Path | None, option("--plot", help="draw the curve to this file", panel=options.OUTPUT)] = None,
@@ -57,7 +59,7 @@ def bench(
     from tinygpt.bench.speed import bench_preset
 
     output = Output(json=json)
-    changes = options.engine_changes(None, device, precision, compile, threads)
+    changes = options.engine_changes(None, device, precision, compile, threads, wasm_build)
     names = [resolve_engine(name) for name in listed(engines, "engine")]
     choices = [EngineChoice()._replace(name=name, **changes) for name in names]
     sizes = listed(presets, "preset")
@@ -148,6 +150,7 @@ def parity(
     steps: Annotated[int, typer.Option(min=1, help="training steps")] = 50,
     limit: Annotated[float, typer.Option(help="drift of the loss, in percent, that fails")] = 0.1,
     threads: options.Threads = None,
+    wasm_build: options.WasmBuild = None,
     device: options.Device = None,
     json: options.Json = False,
 ) -> None:
@@ -158,7 +161,7 @@ def parity(
     if len(names) != 2:
         raise TinyGPTError(f"parity compares two engines, not {len(names)}")
     config = preset(name)
-    changes = options.engine_changes(None, device, None, None, threads)
+    changes = options.engine_changes(None, device, None, None, threads, wasm_build)
     first, second = (make_engine(config, EngineChoice()._replace(name=engine, **changes)) for engine in names)
     result = compare(config, first, second, steps)
     passed = 100 * result.drift < limit

@@ -102,6 +102,12 @@ Compile = Annotated[
     option("--compile/--no-compile", help="compile the step before the first", default="no", panel=MACHINE),
 ]
 Threads = Annotated[int | None, option("--threads", help="CPU threads", default="all", panel=MACHINE)]
+WasmBuild = Annotated[
+    str | None,
+    option(
+        "--wasm-build", help="of the wasm engines: scalar, simd or relaxed", default=CHOICE.wasm_build, panel=MACHINE
+    ),
+]
 Json = Annotated[bool, option("--json", help="JSON for machines on stdout, and nothing else", panel=OUTPUT)]
 
 
@@ -111,12 +117,13 @@ def engine_changes(
     precision: str | None = None,
     compile: bool | None = None,
     threads: int | None = None,
+    wasm_build: str | None = None,
 ) -> dict[str, Any]:
     """What the machine flags say, by EngineChoice's field."""
     if threads is not None and threads < 1:
         raise TinyGPTError(f"the number of threads must be at least 1, not {threads}; leave --threads out to use all")
     stated = {"name": name, "device": device, "precision": precision, "compile": compile, "threads": threads}
-    return given(stated)
+    return given({**stated, "wasm_build": wasm_build})
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:

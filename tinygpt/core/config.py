@@ -293,6 +293,11 @@ def preset(name: str) -> RunConfig:
     )
 
 
+def train_bytes(corpus_bytes: int, val_fraction: float) -> int:
+    """How much of a corpus, from the front, is for training; the rest is held out."""
+    return corpus_bytes - int(corpus_bytes * val_fraction)
+
+
 def check_corpus(config: RunConfig, train_bytes: int) -> None:
     """Refuse a corpus from which not even one window of ctx + 1 bytes can be drawn."""
     window = config.model.ctx + 1

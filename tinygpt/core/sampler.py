@@ -16,7 +16,8 @@ def choose(logits: list[float], settings: SampleConfig, uniform: float) -> int:
 
     Candidates stand in order of falling logit, equal ones by byte, so the choice is the same everywhere.
     """
-    order = sorted(range(len(logits)), key=lambda byte: (-logits[byte], byte))
+    # Pairs and not a key: MicroPython would call the key at every comparison.
+    order = [byte for _, byte in sorted([(-logits[byte], byte) for byte in range(len(logits))])]
     if settings.temperature == 0.0:
         return order[0]
     if settings.top_k:

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass, field
 
+from tinygpt.core.config import train_bytes
 from tinygpt.core.errors import TinyGPTError
 
 
@@ -20,7 +21,7 @@ class Corpus:
         """Training text from the front, validation text from the end: contiguous, so they share no sentence."""
         if not 0 <= val_fraction < 1:
             raise TinyGPTError(f"The validation fraction must be at least 0 and below 1, not {val_fraction}.")
-        cut = len(self.text) - int(len(self.text) * val_fraction)
+        cut = train_bytes(len(self.text), val_fraction)
         return self.text[:cut], self.text[cut:]
 
 

@@ -6,6 +6,7 @@ terminal never suspends; `tinygpt.core.trainer.run_now` drives such coroutines t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -107,3 +108,15 @@ class Engine:
         ctx = self.config.model.ctx
         if windows.ndim != 2 or not 2 <= windows.shape[1] <= ctx + 1:
             raise TinyGPTError(f"windows must be rows of 2 to {ctx + 1} bytes, not {list(windows.shape)}")
+
+
+def padded_batches(windows: ByteArray, batch: int, ctx: int) -> Iterator[tuple[slice, ByteArray]]:
+    """Windows [B, T + 1] in batches of the eval program's shape, zeros where there is no more text.
+
+    With each batch [batch, ctx + 1], whose array is used again, the rows of `windows` that are in it.
+    """
+    padded = np.zeros((batch, ctx + 1), dtype=np.uint8)
+    for start in range(0, len(windows), batch):
+        part = windows[start : start + batch]
+        padded[: len(part), : part.shape[1]] = part
+        yield slice(start, start + len(part)), padded

@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.feeding import adamw_rates
 from tinygpt.core.lowering import Lowered
 from tinygpt.core.ops import Tensor
 from tinygpt.core.parameters import parameter_count, parameters
 from tinygpt.core.rng import INIT
-from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics
+from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics, padded_batches
 from tinygpt.kernels.init import normal
 
 Array = npt.NDArray[Any]
@@ -91,11 +92,7 @@ class ReplayEngine(Engine):
         self.view(self.memory.targets)[:] = windows[:, 1:].ravel()
 
     def load_rates(self, step: int, lr: float) -> None:
-        """AdamW's factors of this step: see the signature of `adamw`."""
-        train = self.config.train
-        step_size = lr / (1.0 - train.beta1**step)
-        root_correction = 1.0 / (1.0 - train.beta2**step) ** 0.5
-        self.view(self.memory.rates)[:] = (step_size, root_correction, lr * train.weight_decay)
+        self.view(self.memory.rates)[:] = adamw_rates(self.config.train, step, lr)
 
     async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
         batch, batches = self.config.train.batch, self.config.train.grad_accum
@@ -134,13 +131,10 @@ class ReplayEngine(Engine):
         B, T = len(windows), windows.shape[1] - 1
         of_program = self.view(self.memory.losses).reshape(batch, ctx)
         losses = np.empty((B, T), dtype=of_program.dtype)
-        padded = np.zeros((batch, ctx + 1), dtype=np.uint8)
-        for start in range(0, B, batch):
-            part = windows[start : start + batch]
-            padded[: len(part), : T + 1] = part
+        for rows, padded in padded_batches(windows, batch, ctx):
             self.load_windows(padded)
             self.run("eval")
-            losses[start : start + batch] = of_program[: len(part), :T]
+            losses[rows] = of_program[: rows.stop - rows.start, :T]
         return losses
 
     async def export_state(self) -> State:

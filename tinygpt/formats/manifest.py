@@ -7,19 +7,12 @@ from typing import Any
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import OUT_IN
 from tinygpt.core.parameters import Parameter, is_linear_weight, parameters
-from tinygpt.formats.strict_json import Json, json_object, whole
+from tinygpt.formats.strict_json import json_object, whole
 
 IN_OUT = "in_out"
-OUT_IN = "out_in"
 LARGEST_DIM = 2**31
-
-
-def build_manifest(model: ModelConfig, arrays: int) -> list[Json]:
-    """Ours, layout "out_in". `arrays` is 3 (w, m, v) or 1 (w); floatOffset counts floats behind the step."""
-    return [
-        {"name": row.name, "shape": list(row.shape), "floatOffset": arrays * row.offset} for row in parameters(model)
-    ]
 
 
 def ordered_parameters(manifest: Any, model: ModelConfig, layout: str | None, arrays: int) -> list[Parameter]:

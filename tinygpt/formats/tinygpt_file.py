@@ -12,13 +12,14 @@ import numpy as np
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import OUT_IN, encode_state
 from tinygpt.core.parameters import Parameter, is_linear_weight, parameter_count, parameters
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import Checkpoint, checked_vectors, require_finite, require_finite_state
 from tinygpt.formats.faults import faults_of, open_regular
 from tinygpt.formats.header import LARGEST_STEP, Run, decode_config, decode_run, encode_run, optional_text
-from tinygpt.formats.manifest import IN_OUT, OUT_IN, build_manifest, ordered_parameters
+from tinygpt.formats.manifest import IN_OUT, ordered_parameters
 from tinygpt.formats.strict_json import LONGEST_HEADER, Json, dumps, parse_object, whole
 
 MAGIC = b"TGPT"
@@ -64,15 +65,7 @@ def write_file(file: BufferedWriter, checkpoint: Checkpoint, vectors: list[Float
 
 
 def encode_header(checkpoint: Checkpoint, vectors: list[FloatArray], digest: str) -> bytes:
-    header = {
-        **encode_run(checkpoint),
-        "manifest": build_manifest(checkpoint.config.model, len(vectors)),
-        "includesOptimizerState": len(vectors) == 3,
-        "stateByteLength": state_size(checkpoint.config, len(vectors)),
-        "layout": OUT_IN,
-        "dtype": "float32",
-        "sha256": digest,
-    }
+    header = {**encode_run(checkpoint), **encode_state(checkpoint.config.model, len(vectors), digest)}
     return dumps(header).encode("ascii")
 
 

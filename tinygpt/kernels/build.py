@@ -20,6 +20,7 @@ from tinygpt.core.ops import KERNEL_NAMES, PARSED
 from tinygpt.data.cache import cache_dir
 
 HERE = Path(__file__).parent
+ZIG = [sys.executable, "-m", "ziglang"]
 INTEGER_TENSORS = ("tokens", "targets", "position")
 
 LANGUAGE = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden"]
@@ -99,7 +100,7 @@ def compiler(lanes: int) -> tuple[list[str], list[str]]:
     if clang:
         # zig writes a CPU's name in its own way.
         return [clang], [flag.replace("-mcpu=x86_64_", "-march=x86-64-") for flag in flags] + SANITIZERS
-    return [sys.executable, "-m", "ziglang", "c++"], flags
+    return [*ZIG, "c++"], flags
 
 
 def compile_kernels(lanes: int, extra: list[str] | None = None) -> Path:
@@ -108,17 +109,25 @@ def compile_kernels(lanes: int, extra: list[str] | None = None) -> Path:
     # Without a standard library nothing of zig's need be built first; libc is in the process already.
     flags += [*(extra or []), "-shared", "-fPIC", "-nostdlib"]
     flags += ["-Wl,-undefined,dynamic_lookup"] if sys.platform == "darwin" else []
-    digest = hashlib.sha256(repr((flags, args_header(), unit())).encode())
-    for path in sources():
-        digest.update(path.read_bytes())
-    library = cache_dir("kernels") / f"kernels-{lanes}-{digest.hexdigest()[:16]}.so"
+    library = cache_dir("kernels") / f"kernels-{lanes}-{source_digest(flags)}.so"
     if not library.exists():
         compile_unit(command + flags, library)
     return library
 
 
-def compile_unit(command: list[str], output: Path) -> None:
-    """Run the C++ compiler over the unit, leaving `output` only if all went well."""
+def source_digest(*more: object) -> str:
+    """Names what would be compiled: the sources, and `more` (flags)."""
+    digest = hashlib.sha256(repr((*more, args_header(), unit())).encode())
+    for path in sources():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def compile_unit(command: list[str], output: Path, link: list[str] | None = None) -> None:
+    """Run the C++ compiler over the unit, leaving `output` only if all went well.
+
+    With `link`, the command is to give an object file, and `link` is the command that takes it on.
+    """
     if "ziglang" in command and importlib.util.find_spec("ziglang") is None:
         raise TinyGPTError("the C++ compiler is missing; install it with: pip install ziglang")
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:
@@ -127,15 +136,17 @@ def compile_unit(command: list[str], output: Path) -> None:
         source = temporary / "unit.cpp"
         source.write_text(unit())
         made = temporary / output.name
-        environment = dict(os.environ, ZIG_LOCAL_CACHE_DIR=str(temporary / "zig"))
-        environment.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_dir("zig")))
-        environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for the kernels, not for their compiler
-        done = subprocess.run(
-            [*command, f"-I{temporary}", f"-I{HERE}", str(source), "-o", str(made)],
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            raise TinyGPTError(f"the C++ kernels did not compile; the compiler said: {done.stderr.strip()}")
+        compiled = made if link is None else temporary / "unit.o"
+        build([*command, f"-I{temporary}", f"-I{HERE}", str(source), "-o", str(compiled)], temporary)
+        if link is not None:
+            build([*link, str(compiled), "-o", str(made)], temporary)
         os.replace(made, output)
+
+
+def build(command: list[str], temporary: Path) -> None:
+    environment = dict(os.environ, ZIG_LOCAL_CACHE_DIR=str(temporary / "zig"))
+    environment.setdefault("ZIG_GLOBAL_CACHE_DIR", str(cache_dir("zig")))
+    environment.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for the kernels, not for their compiler
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise TinyGPTError(f"the C++ kernels did not compile; the compiler said: {done.stderr.strip()}")

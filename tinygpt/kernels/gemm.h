@@ -95,12 +95,18 @@ __attribute__((noinline)) static void multiply_tile(const A& a, const float* pan
 #pragma unroll
     for (int v = 0; v < TILE_VECS; v++) {
       i64 count = CUT ? min_of(LANES, inside - v * LANES) : LANES;
-      b[v] = !CUT ? load(panel + v * LANES) : count > 0 ? load_some(panel + v * LANES, count) : vec{};
+      b[v] = !CUT ? load(opaque(panel) + v * LANES) : count > 0 ? load_some(panel + v * LANES, count) : vec{};
     }
+    const float* at = opaque(next);
 #pragma unroll
-    for (int r = 0; r < TILE_ROWS; r++)
+    for (int r = 0; r < TILE_ROWS; r++) {
+      vec factor = splat(at[r * A::ROW_STEP]);
 #pragma unroll
-      for (int v = 0; v < TILE_VECS; v++) sum[r][v] = fma(splat(next[r * A::ROW_STEP]), b[v], sum[r][v]);
+      for (int v = 0; v < TILE_VECS; v++) {
+        sum[r][v] = fma(factor, b[v], sum[r][v]);
+        done(sum[r][v]);
+      }
+    }
   }
 #pragma unroll
   for (int r = 0; r < TILE_ROWS; r++)

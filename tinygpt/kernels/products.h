@@ -23,7 +23,10 @@ static void product_tile(View a, const float* b, i64 b_row, float* c, i64 c_row,
     for (int v = 0; v < VECS; v++) row[v] = load(b + k * b_row + v * LANES, lanes);
     for (int r = 0; r < ROWS; r++) {
       vec factor = splat(a.at[r * a.row + k * a.col]);
-      for (int v = 0; v < VECS; v++) sum[r][v] = fma(factor, row[v], sum[r][v]);
+      for (int v = 0; v < VECS; v++) {
+        sum[r][v] = fma(factor, row[v], sum[r][v]);
+        done(sum[r][v]);
+      }
     }
   }
   for (int r = 0; r < ROWS; r++)

@@ -15,6 +15,21 @@ INLINE vec load(const float* p) { return *(const vec*)p; }
 INLINE void store(float* p, vec v) { *(vec*)p = v; }
 INLINE vec splat(float x) { return x - vec{}; }
 
+// For the inner loops of products. Compiled to WebAssembly and from there to the CPU, nobody schedules for the CPU's
+// registers: unless each sum is said to be done where it stands, all loads of an unrolled loop come first and spill.
+// And an offset is folded into a load only where nothing is known of its base. Plain SIMD, with a product more to hold
+// for every sum, is better off without.
+#if defined(__wasm_relaxed_simd__)
+INLINE void done(vec& v) { __asm__ volatile("" : "+r"(v)::"memory"); }
+INLINE const float* opaque(const float* p) {
+  __asm__ volatile("" : "+r"(p));
+  return p;
+}
+#else
+INLINE void done(vec&) {}
+INLINE const float* opaque(const float* p) { return p; }
+#endif
+
 // The lanes' own numbers: 0, 1, 2, ...
 #if LANES == 4
 constexpr ivec LANE_NUMBERS = {0, 1, 2, 3};

@@ -1,0 +1,128 @@
+"""The page, used as a person uses it: pick, train, watch, stop, save, load, go on; and what it says when it cannot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from page_helpers import OpenPage, fact, press, stat, step, stop, wait_for_step
+from playwright.sync_api import expect
+
+from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, RunConfig, TrainConfig, preset
+from tinygpt.core.parameters import parameter_count
+from tinygpt.core.progress import Progress
+from tinygpt.engines.base import State
+from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+
+pytestmark = pytest.mark.xdist_group("page")
+LEARNT = 3.5  # a loss that a few hundred steps reach and an untrained model is far from
+
+
+def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    assert fact(page, "isolation") == "cross-origin isolated"
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 1)
+    assert float(stat(page, "loss")) > LEARNT
+    expect(page.locator("article pre").first).not_to_be_empty()  # a sample
+    page.wait_for_function(
+        f"""Number(document.querySelector("[data-stat='loss'] dd").innerText) < {LEARNT}""", timeout=40_000
+    )
+    assert 0 < float(stat(page, "validation")) < LN_VOCAB
+    assert "relaxed" in fact(page, "engine") and "MB" in fact(page, "memory")
+    stopped_at = stop(page)
+    assert 0 < stopped_at < preset("tiny").train.steps
+
+    with page.expect_download() as download:
+        press(page, "Save")
+    assert download.value.suggested_filename.endswith(".tinygpt")
+    saved = tmp_path / download.value.suggested_filename
+    download.value.save_as(saved)
+    checkpoint = load_tinygpt(saved)
+    assert checkpoint.config == preset("tiny") and checkpoint.state.step == stopped_at
+    assert checkpoint.progress.loss is not None and checkpoint.progress.loss < LEARNT + 0.5
+
+    page.reload()
+    page.wait_for_selector("[data-phase=idle]")
+    page.locator("input[accept='.tinygpt']").set_input_files(saved)
+    expect(page.get_by_role("alert")).to_contain_text(saved.name)
+    assert step(page) == stopped_at
+    press(page, "Continue")
+    wait_for_step(page, stopped_at + 50)
+    assert float(stat(page, "loss")) < LEARNT + 0.5
+    went_on_to = stop(page)
+    press(page, "Continue")  # the model that is in the tab, without a file
+    wait_for_step(page, went_on_to + 1)
+    stop(page)
+
+
+def test_a_model_from_the_terminal_writes_in_the_tab(open_page: OpenPage, tmp_path: Path) -> None:
+    model = ModelConfig(layers=1, d_model=8, heads=2, ctx=64)
+    weights = np.random.default_rng(0).normal(0, 0.02, parameter_count(model)).astype(np.float32)
+    progress = Progress()
+    progress.step, progress.loss = 40, 2.5
+    file = tmp_path / "from-python.tinygpt"
+    save_tinygpt(file, Checkpoint(RunConfig(model, TrainConfig(steps=50)), State(40, weights), progress))
+
+    page = open_page()
+    page.locator("input[accept='.tinygpt']").set_input_files(file)
+    page.locator("#prompt").fill("To be")
+    press(page, "Write")
+    expect(page.locator("article pre")).to_have_text(re.compile("^To be"))
+    expect(page.get_by_role("status")).to_have_text("Stopped at step 40.")
+    assert page.locator("input[name=continue-to]").input_value() == "50"
+
+
+def test_without_isolation_one_thread_and_a_word_on_it(open_page: OpenPage) -> None:
+    page = open_page(isolated=False)
+    assert fact(page, "isolation") == "not cross-origin isolated"
+    assert fact(page, "threads").startswith("1")
+    expect(page.locator(".warning")).to_contain_text("thread")
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 20)
+    stop(page)
+
+
+def test_presets_are_cores(open_page: OpenPage) -> None:
+    page = open_page()
+    names = page.locator("input[name=preset]").evaluate_all("all => all.map(input => input.value)")
+    assert names == [row.name for row in PRESETS]
+    assert page.locator("input[name=preset]:checked").input_value() == DEFAULT_PRESET
+
+
+def test_a_text_too_short_and_a_file_that_is_none(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill("short")
+    press(page, "Train")
+    expect(page.get_by_role("alert")).to_contain_text("use a longer text")
+    bad = tmp_path / "bad.tinygpt"
+    bad.write_bytes(b"not a model at all")
+    page.locator("input[accept='.tinygpt']").set_input_files(bad)
+    expect(page.get_by_role("alert")).to_contain_text("bad.tinygpt is no .tinygpt file")
+    assert page.locator("[data-phase=idle]").count() == 1
+
+
+def test_a_worker_that_cannot_start(open_page: OpenPage) -> None:
+    page = open_page(prepare=lambda page: page.route("**/worker*.js", lambda route: route.abort()))
+    expect(page.get_by_role("alert")).to_contain_text("worker died")
+    assert page.locator("[data-phase=broken]").count() == 1
+
+
+def test_a_worker_that_dies_is_replaced(open_page: OpenPage) -> None:
+    page = open_page()
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 5)
+    engine = next(worker for worker in page.workers if "worker" in worker.url)
+    engine.evaluate("setTimeout(() => { throw new Error('out of luck') })")
+    expect(page.get_by_role("alert")).to_contain_text("worker died (Uncaught Error: out of luck)")
+    expect(page.get_by_role("alert")).to_contain_text("lost")
+    press(page, "Train")
+    page.wait_for_selector("[data-phase=training]")
+    wait_for_step(page, 5)
+    stop(page)

@@ -1,0 +1,174 @@
+"""Python in the tab: MicroPython in Chromium plans what CPython plans, and trains as CPython does."""
+
+import json
+import random
+
+import pytest
+
+from tinygpt.core.config import RunConfig, preset, preset_names
+from tinygpt.core.recipe import recipe
+from tinygpt.core.trainer import Host, Trainer, run_now
+from tinygpt.data import Corpus
+from tinygpt.engines.wasm import WasmEngine
+from tinygpt.formats.tinygpt_file import load_tinygpt
+
+TEXT = b"The quick brown fox jumps over the lazy dog. " * 300
+CHANGES = {"steps": 30, "eval_every": 10, "sample_every": 15, "lr": 0.003, "warmup": 5, "seed": 4294967295}
+
+START = """
+const { startPython, bridge } = await import("/engine/python.ts");
+const files = await (await fetch("/python.json")).json();
+globalThis.python ??= await startPython(files, "/micropython/micropython.wasm");
+"""
+PROGRAMS = """
+const texts = [];
+for (const { preset, changes } of CONFIGS)
+  texts.push(JSON.parse(python.session({ preset, changes, bytes: 100000000 }).plan()).recipe);
+return texts;
+"""
+SESSION = """
+const { WasmEngine } = await import("/engine/wasm.ts");
+const { readModelFile, stateBytes, stateOf, writeModelFile } = await import("/engine/modelfile.ts");
+const kernels = async (file) => (await fetch("/kernels/" + file)).arrayBuffer();
+const text = new TextEncoder().encode(TEXT);
+const events = [];
+let file = null;
+
+async function run(request, state, requests, steps) {
+  const session = python.session({ bytes: text.length, ...request });
+  const plan = JSON.parse(session.plan());
+  const engine = await WasmEngine.create(plan.recipe, { kernels, threads: 2 });
+  engine.loadCorpus(text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes));
+  if (state) await engine.importState(await stateOf(state, plan.recipe));
+  let turn = 0, fault = null;
+  session.attach(bridge(engine, (error) => (fault = error)), {
+    now: () => performance.now() / 1000,
+    emit: (event) => events.push(JSON.parse(event)),
+    stopping: () => turn >= steps,
+    requests: () => JSON.stringify(++turn === 3 ? requests : []),
+    save: async (header) => {
+      file = await writeModelFile(JSON.parse(header), stateBytes(plan.recipe, await engine.exportState()));
+    },
+    sampled: (text) => events.push({ event: "sampled", text }),
+    refused: (message) => events.push({ event: "refused", message }),
+  });
+  const ended = JSON.parse(await session.train());
+  engine.close();
+  return { ended, fault: fault && String(fault) };
+}
+"""
+
+
+def evaluate(chromium, *parts, **values):
+    code = START + "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items()) + "".join(parts)
+    return chromium.ask("evaluate", code=code)[0]["value"]
+
+
+def random_changes(seed):
+    draw = random.Random(seed)
+    heads = draw.randint(1, 9)
+    return {
+        "heads": heads,
+        "d_model": heads * draw.randint(1, 40),
+        "layers": draw.randint(1, 3),
+        "ctx": draw.randint(1, 300),
+        "batch": draw.randint(1, 33),
+        "grad_accum": draw.choice([1, 1, 2, 5]),
+        "seed": draw.randrange(2**32),
+        "beta2": draw.random() * 0.9999,
+        "eps": 10 ** draw.uniform(-12, 0),
+        "grad_clip": draw.choice([0.0, draw.random()]),
+    }
+
+
+def test_programs_are_those_of_cpython(chromium):
+    configs = [{"preset": name, "changes": {}} for name in preset_names()]
+    configs += [{"preset": "small", "changes": random_changes(seed)} for seed in range(100)]
+    made = evaluate(chromium, PROGRAMS, CONFIGS=configs)
+    for asked, got in zip(configs, made, strict=True):
+        expected = recipe(preset(asked["preset"]).replace(**asked["changes"]))
+        assert json.dumps(got, sort_keys=True) == json.dumps(expected, sort_keys=True), asked
+
+
+class Recorder(Host):
+    def __init__(self):
+        self.events = []
+
+    def now(self):
+        return 0.0
+
+    def emit(self, event):
+        self.events.append(event)
+
+
+def cpython_events(config: RunConfig, node) -> list:
+    train, val = Corpus("test", TEXT, "").split(config.train.val_fraction)
+    engine = WasmEngine(config, "node", threads=2, runner=node)
+    engine.metrics_every = 1
+    run_now(engine.load_corpus(train, val))
+    host = Recorder()
+    assert run_now(Trainer(config, engine, host, len(train), len(val)).run()) == "finished"
+    return host.events
+
+
+def essence(events):
+    """Events without the clock's."""
+    kept = [{k: v for k, v in event.items() if k not in ("tokens_per_s", "eta_s")} for event in events]
+    return [event for event in kept if event["event"] not in ("sampled", "refused")]
+
+
+@pytest.fixture(scope="module")
+def in_cpython(node):
+    return essence(cpython_events(preset("tiny").replace(**CHANGES), node))
+
+
+def test_the_loop_does_in_the_tab_what_it_does_in_the_terminal(chromium, in_cpython):
+    request = {"preset": "tiny", "changes": CHANGES}
+    result, events = evaluate(
+        chromium, SESSION, "return [await run(REQUEST, null, [], 1e9), events];", TEXT=TEXT.decode(), REQUEST=request
+    )
+    assert result == {"ended": {"reason": "finished", "step": 30}, "fault": None}
+    assert essence(events) == in_cpython
+
+
+def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpython, tmp_path):
+    """Stopped at step 12, saved, loaded again: the events are those of a run that was never stopped."""
+    requests = [{"type": "save"}, {"type": "sample", "prompt": "The", "settings": {"tokens": 9, "temperature": 0}}]
+    code = """
+        const first = await run(REQUEST, null, ASKED, 11);
+        const saved = readModelFile(file);
+        const bytes = Array.from(file);
+        const count = events.length;
+        const second = await run({ changes: {}, preset: "", header: saved.header, step: saved.step }, saved, [], 1e9);
+        return { first, second, before: events.slice(0, count), after: events.slice(count), bytes };
+    """
+    request = {"preset": "tiny", "changes": CHANGES}
+    made = evaluate(chromium, SESSION, code, TEXT=TEXT.decode(), REQUEST=request, ASKED=requests)
+    assert made["first"]["ended"] == {"reason": "stopped", "step": 12}
+    assert made["second"] == {"ended": {"reason": "finished", "step": 30}, "fault": None}
+    assert [len(event["text"]) for event in made["before"] if event["event"] == "sampled"] == [9]
+    after_save = [event for event in in_cpython if event["step"] > 3 and event["event"] == "step"]
+    assert [event for event in essence(made["after"]) if event["event"] == "step"] == after_save
+
+    (tmp_path / "tab.tinygpt").write_bytes(bytes(made["bytes"]))
+    checkpoint = load_tinygpt(tmp_path / "tab.tinygpt")
+    assert checkpoint.config == preset("tiny").replace(**CHANGES)
+    assert (checkpoint.state.step, checkpoint.progress.step, checkpoint.backend) == (3, 3, "wasm")
+
+
+@pytest.mark.parametrize(
+    "request_, message",
+    [
+        ({"preset": "smal", "changes": {}}, "there is no preset 'smal'; did you mean 'small'?"),
+        ({"preset": "small", "changes": {"d_model": 97}}, "d_model 97 is not divisible by 3 heads"),
+        ({"preset": "small", "changes": {"ctx": 100000}}, "but one window takes ctx + 1 = 100001"),
+    ],
+)
+def test_a_wrong_wish_is_answered_with_cores_own_sentence(chromium, request_, message):
+    code = """
+        const { lastLine } = await import("/engine/python.ts");
+        try { python.session({ bytes: 5000, ...REQUEST }).plan(); } catch (error) { return lastLine(error); }
+    """
+    assert evaluate(chromium, code, REQUEST=request_).startswith(message) or message in evaluate(
+        chromium, code, REQUEST=request_
+    )

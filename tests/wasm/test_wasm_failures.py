@@ -1,0 +1,93 @@
+"""What goes wrong ends in one clear sentence, and soon."""
+
+import os
+import signal
+
+import pytest
+
+from tinygpt.bench.workload import Run
+from tinygpt.core.config import preset
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.recipe import recipe
+from tinygpt.core.trainer import run_now
+from tinygpt.engines import runner as runners
+from tinygpt.engines.runner import Runner, find_chromium
+from tinygpt.engines.wasm import WasmEngine
+
+TINY = preset("tiny")
+
+
+@pytest.fixture(params=["node", "chromium"])
+def runner(request):
+    return request.getfixturevalue(request.param)
+
+
+def test_without_shared_memory_there_is_one_thread_and_it_says_so(chromium):
+    alone = Runner("chromium", isolated=False)
+    assert not alone.capabilities["isolated"]
+    assert alone.capabilities["threads"] == 1
+    assert "not cross-origin isolated" in alone.capabilities["note"]
+    engine = WasmEngine(TINY, "chromium", threads=2, runner=alone)
+    assert engine.threads == 1
+    assert "not cross-origin isolated" in engine.describe()
+    losses = [metrics.loss for metrics in Run(TINY, engine).advance(3)]
+    assert losses == [metrics.loss for metrics in Run(TINY, WasmEngine(TINY, "chromium", runner=chromium)).advance(3)]
+    alone.close()
+
+
+def test_a_module_that_does_not_compile(runner):
+    runner.kernels = {"relaxed-threads.wasm": b"\0asm\1\0\0\0 and then nonsense"}
+    try:
+        with pytest.raises(TinyGPTError, match=r"the kernels relaxed-threads\.wasm do not compile here: CompileError"):
+            WasmEngine(TINY, runner.kind, threads=2, runner=runner)
+    finally:
+        runner.kernels = {}
+
+
+def test_more_memory_than_there_can_be(runner):
+    with pytest.raises(TinyGPTError, match=r"needs [0-9.]+ GiB of memory, but WebAssembly has at most 16 GiB"):
+        WasmEngine(preset("behemoth").replace(batch=64), runner.kind, runner=runner)
+
+
+def test_memory_that_cannot_be_had(runner):
+    code = """
+        const { layOut, allocate } = await import(PATH);
+        const Memory = WebAssembly.Memory;
+        WebAssembly.Memory = function () { throw new RangeError("could not allocate memory"); };
+        try { allocate(layOut({ words: {}, arena: 2 ** 28 }, 1, true), false); }
+        catch (error) { return error.message; }
+        finally { WebAssembly.Memory = Memory; }
+    """
+    path = "/engine/memory.ts" if runner.kind == "chromium" else str(runners.WEB / "src" / "engine" / "memory.ts")
+    said = runner.ask("evaluate", code=code.replace("PATH", repr(path)))[0]["value"]
+    assert said.startswith("this run needs 1.0 GiB of memory, which cannot be had here (RangeError: could not allocate")
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_thread_that_dies_ends_the_run_and_the_engine(runner, threads):
+    """Its kernel is sent out of memory while the others wait for it at a barrier."""
+    bad = recipe(TINY)
+    bad["words"]["train"][4] = 2**25 - 1  # where `embed` finds its table
+    runner.ask("open", recipe=bad, threads=threads)
+    runner.ask("corpus", bytes(1000), train=500)
+    step = [1, [0.0, 0.0, 0.0], [0] * TINY.train.batch]
+    for _ in range(2):  # and it stays dead
+        with pytest.raises(TinyGPTError, match="out of bounds"):
+            runner.ask("steps", steps=[step])
+    assert WasmEngine(TINY, runner.kind, threads=2, runner=runner).threads == 2  # a new one works
+
+
+@pytest.mark.parametrize("kind", ["node", "chromium"])
+def test_a_runner_that_is_killed(kind, chromium):
+    engine = WasmEngine(TINY, kind)
+    os.killpg(engine.runner.process.pid, signal.SIGKILL)
+    with pytest.raises(TinyGPTError, match=f"the {kind} runner ended with status"):
+        run_now(engine.load_corpus(b"", b""))
+
+
+def test_a_browser_that_is_missing(monkeypatch):
+    monkeypatch.delenv("TINYGPT_CHROMIUM", raising=False)
+    monkeypatch.setattr(runners.shutil, "which", lambda name: None)
+    assert find_chromium() is None
+    with pytest.raises(TinyGPTError, match="Chromium is missing"):
+        Runner("chromium")

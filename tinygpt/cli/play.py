@@ -1,0 +1,35 @@
+"""`tinygpt play`: the page that trains in a browser tab, served from this machine."""
+
+from __future__ import annotations
+
+import webbrowser
+from threading import Event
+from typing import Annotated
+
+import typer
+
+from tinygpt.cli.output import Output
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.server import DEFAULT_PORT, Site
+
+
+def play(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="where to serve; a free one near it if taken")] = (
+        DEFAULT_PORT
+    ),
+    open: Annotated[bool, typer.Option("--open/--no-open", help="open a browser")] = True,
+    isolated: Annotated[
+        bool, typer.Option("--isolated/--not-isolated", help="let the page share memory among threads")
+    ] = True,
+) -> None:
+    """Serve the page that trains in a browser tab; `make play` builds it first."""
+    from tinygpt.site import DIST
+
+    if not (DIST / "index.html").exists():
+        raise TinyGPTError("the page is not built; run: make play")
+    output = Output()
+    with Site(DIST, port, isolated) as site:
+        output.say(f"TinyGPT is at {site.url} (Ctrl-C ends it)")
+        if open:
+            webbrowser.open(site.url)
+        Event().wait()

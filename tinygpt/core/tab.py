@@ -1,0 +1,183 @@
+"""The training loop in a browser tab: core's own, over an engine that JavaScript holds.
+
+Everything crosses as JSON text (which both sides read and write exactly) or as a promise; the corpus, the weights and
+the file's bytes stay in JavaScript. web/src/engine/python.ts is the other side.
+"""
+
+import json
+
+from tinygpt.core.config import (
+    DEFAULT_PRESET,
+    PRESETS,
+    ModelConfig,
+    RunConfig,
+    SampleConfig,
+    TrainConfig,
+    check_corpus,
+    corpus_advice,
+    preset,
+    train_bytes,
+)
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.feeding import adamw_rates
+from tinygpt.core.header import decode_config, encode_run, encode_state, progress_of
+from tinygpt.core.parameters import parameter_count
+from tinygpt.core.progress import Progress
+from tinygpt.core.recipe import recipe
+from tinygpt.core.sampler import generate
+from tinygpt.core.text import decode
+from tinygpt.core.trainer import Host, Trainer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAN = float("nan")
+
+
+def facts() -> str:
+    """What the page shows before anything runs: presets and knobs, as config.py has them."""
+    presets, knobs = [], []
+    for row in PRESETS:
+        shown: dict[str, Any] = {name: getattr(row, name) for name in ("name", "layers", "d_model", "heads", "ctx")}
+        shown.update({"batch": row.batch, "steps": row.steps})
+        shown["parameters"] = parameter_count(preset(row.name).model)
+        presets.append(shown)
+    for section in (ModelConfig, TrainConfig, SampleConfig):
+        for field in section.FIELDS:
+            knob = {"section": section.SECTION, "name": field.name, "kind": field.kind, "default": field.default}
+            knob.update({"low": field.low, "high": field.high, "choices": field.choices, "help": field.help})
+            knobs.append(knob)
+    return json.dumps({"presets": presets, "knobs": knobs, "defaultPreset": DEFAULT_PRESET})
+
+
+def recipe_text(config: RunConfig) -> str:
+    return json.dumps(recipe(config))
+
+
+class TabEngine:
+    """engines/base.py's contract over a JavaScript engine."""
+
+    replicas = 1
+    metrics_every = 1
+
+    def __init__(self, config: RunConfig, engine: "Any", session: "Session") -> None:
+        self.config = config
+        self.engine = engine
+        self.session = session
+
+    async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
+        rates = adamw_rates(self.config.train, step, lr)
+        await self.engine.trainStep(json.dumps([step, list(rates), offsets]))
+
+    async def read_metrics(self) -> "list[Any]":
+        rows = json.loads(await self.engine.readMetrics())
+        return [(step, NAN if loss is None else loss, NAN if norm is None else norm) for step, loss, norm in rows]
+
+    async def eval_loss(self, offsets: list[int]) -> float:
+        loss = json.loads(await self.engine.evalLoss(json.dumps(offsets)))
+        return NAN if loss is None else float(loss)
+
+    async def export_state(self) -> None:
+        """The state stays where it is until a file is asked for."""
+
+    async def prefill(self, tokens: bytes) -> "list[float]":
+        logits: list[float] = json.loads(await self.engine.prefill(json.dumps(list(tokens))))
+        return logits
+
+    async def decode(self, token: int) -> "list[float]":
+        logits: list[float] = json.loads(await self.engine.decode(token))
+        return logits
+
+    async def agree(self, flag: bool) -> bool:
+        """Between two steps: the moment for what the page has asked for meanwhile."""
+        await self.session.attend()
+        return flag
+
+
+class TabHost(Host):
+    def __init__(self, page: "Any") -> None:
+        self.page = page
+
+    def now(self) -> float:
+        return float(self.page.now())
+
+    def emit(self, event: "dict[str, Any]") -> None:
+        self.page.emit(json.dumps(event))
+
+    def should_stop(self) -> bool:
+        return bool(self.page.stopping())
+
+
+class Session:
+    """One run: from what the page asked for to the end of training, and what can be done with the model then.
+
+    The request: preset, changes, bytes (of the corpus); and of a file to go on from `header` and `step`.
+    """
+
+    def __init__(self, request: str) -> None:
+        asked = json.loads(request)
+        self.progress = Progress()
+        header = asked.get("header")
+        if header is None:
+            self.config = preset(asked["preset"])
+        else:
+            self.config = decode_config(header.get("config") or {})
+            self.progress = progress_of(header, asked["step"])
+        self.config = self.config.replace(**asked["changes"])
+        if header is not None and self.config.model != decode_config(header["config"]).model:
+            raise TinyGPTError("a model that was loaded keeps its layers, d_model, heads and ctx")
+        self.prompt = (asked.get("prompt") or "\n").encode()
+        self.train_bytes = train_bytes(asked["bytes"], self.config.train.val_fraction)
+        self.val_bytes = asked["bytes"] - self.train_bytes
+        self.parameters = parameter_count(self.config.model)
+        self.engine: TabEngine | None = None
+        self.page: Any = None
+
+    def plan(self) -> str:
+        """The recipe for the engine, and what the page shows of the run."""
+        check_corpus(self.config, self.train_bytes)
+        return json.dumps(
+            {
+                "recipe": recipe(self.config),
+                "config": self.config.as_dict(),
+                "parameters": self.parameters,
+                "trainBytes": self.train_bytes,
+                "valBytes": self.val_bytes,
+                "advice": corpus_advice(self.config, self.train_bytes, self.val_bytes, self.parameters),
+            }
+        )
+
+    def attach(self, engine: "Any", page: "Any") -> None:
+        self.engine = TabEngine(self.config, engine, self)
+        self.page = page
+
+    async def train(self) -> str:
+        """JSON: why it ended and at which step, or the sentence of an error."""
+        host = TabHost(self.page)
+        try:
+            trainer = Trainer(
+                self.config, self.engine, host, self.train_bytes, self.val_bytes, self.progress, self.prompt
+            )
+            return json.dumps({"reason": await trainer.run(), "step": self.progress.step})
+        except TinyGPTError as error:
+            return json.dumps({"error": str(error)})
+
+    async def attend(self) -> None:
+        """Do what the page has asked for: {"type": "save"} or {"type": "sample", "prompt", "settings"}."""
+        for request in json.loads(self.page.requests()):
+            try:
+                if request["type"] == "save":
+                    await self.page.save(json.dumps(self.header()), self.progress.step)
+                else:
+                    settings = SampleConfig(**request["settings"])
+                    made = await generate(self.engine, self.config.model.ctx, request["prompt"].encode(), settings)
+                    self.page.sampled(decode(made))
+            except TinyGPTError as error:
+                self.page.refused(str(error))
+
+    def header(self) -> "dict[str, Any]":
+        """Of a file as it stands; JavaScript fills in the digest and the date."""
+        header = encode_run(self.config, self.progress, "wasm", {}, None, "")
+        header.update(encode_state(self.config.model, 3, ""))
+        return header

@@ -1,0 +1,166 @@
+"""Builds the page: what Python knows is written into web/, then Astro turns web/ into web/dist.
+
+python -m tinygpt.site             builds, unless nothing has changed
+python -m tinygpt.site check       types and accessibility of the page's sources
+python -m tinygpt.site generate    only writes what Python knows
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tinygpt import __version__
+from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, SampleConfig, TrainConfig, preset
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.lowering import Lowered
+from tinygpt.core.parameters import parameter_count
+
+ROOT = Path(__file__).resolve().parent.parent
+WEB = ROOT / "web"
+DIST = WEB / "dist"
+STAMP = DIST / ".inputs"  # the digest of what the built site was made from
+INPUTS = (
+    "web/src/**/*",
+    "web/public/*",
+    "web/*.*",
+    "tinygpt/core/*.py",
+    "tinygpt/data/recipes.py",
+    "tinygpt/kernels/*",
+    "tinygpt/site.py",
+)
+GENERATED = WEB / "src" / "generated"
+ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
+SVELTE_CHECK = WEB / "node_modules" / "svelte-check" / "bin" / "svelte-check"
+
+
+def facts() -> dict[str, Any]:
+    """What the page states of presets, settings and the default text: core's values, and nobody else's."""
+    from tinygpt.core.header import config_key
+    from tinygpt.data import DEFAULT_CORPUS, corpus_info, load_corpus
+
+    rows = []
+    for row in PRESETS:
+        config = preset(row.name)
+        count, arena = parameter_count(config.model), Lowered(config).plan.bytes()
+        rows.append({**row._asdict(), "parameters": count, "arenaBytes": arena})
+    knobs = [
+        {"section": section.SECTION, **field._asdict(), "fileKey": config_key(field.name)}
+        for section in (ModelConfig, TrainConfig, SampleConfig)
+        for field in section.FIELDS
+    ]
+    info = corpus_info(DEFAULT_CORPUS)
+    corpus = {
+        "name": info.name,
+        "title": info.title,
+        "description": info.description,
+        "file": f"corpora/{info.name}.txt",
+        "bytes": len(load_corpus(DEFAULT_CORPUS).text),
+    }
+    return {
+        "version": __version__,
+        "defaultPreset": DEFAULT_PRESET,
+        "presets": rows,
+        "knobs": knobs,
+        "untrainedLoss": LN_VOCAB,
+        "corpus": corpus,
+    }
+
+
+def generate() -> None:
+    """Write what the page takes from Python: its facts, the default corpus."""
+    from tinygpt.data import load_corpus
+
+    GENERATED.mkdir(parents=True, exist_ok=True)
+    stated = facts()
+    (GENERATED / "site.json").write_text(json.dumps(stated, indent=1) + "\n", encoding="utf-8")
+    corpus = WEB / "public" / stated["corpus"]["file"]
+    corpus.parent.mkdir(parents=True, exist_ok=True)
+    corpus.write_bytes(load_corpus(stated["corpus"]["name"]).text)
+
+
+def digest() -> str:
+    """Of everything the built site depends on."""
+    total = hashlib.sha256()
+    for pattern in INPUTS:
+        for path in sorted(ROOT.glob(pattern)):
+            if path.is_file() and GENERATED not in path.parents:
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+                total.update(f"{path.relative_to(ROOT).as_posix()} {content}\n".encode())
+    return total.hexdigest()
+
+
+def is_fresh() -> bool:
+    return STAMP.exists() and STAMP.read_text() == digest()
+
+
+def build() -> Path:
+    """The folder of the built site, made anew if any of its sources has changed."""
+    with one_at_a_time():
+        if not is_fresh():
+            inputs = digest()
+            kernels = WEB / "public" / "kernels"
+            run([sys.executable, "-m", "tinygpt.kernels.wasm", str(kernels)], ROOT)
+            generate()
+            run(node(ASTRO, "build"), WEB)
+            STAMP.write_text(inputs)
+    return DIST
+
+
+def check() -> None:
+    """Types, unused code and styles, accessibility: any finding is a failure."""
+    generate()
+    run(node(ASTRO, "check", "--minimumFailingSeverity", "hint"), WEB)
+    run(node(SVELTE_CHECK, "--fail-on-warnings"), WEB)
+
+
+def node(script: Path, *arguments: str) -> list[str]:
+    from tinygpt.engines.runner import node_command
+
+    if not script.exists():
+        raise TinyGPTError("the page's packages are not installed; run: make setup")
+    return [*node_command(), str(script), *arguments]
+
+
+def run(command: list[str], folder: Path) -> None:
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "ASTRO_TELEMETRY_DISABLED": "1", "PYTHONPATH": path}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise TinyGPTError(f"`{' '.join(command)}` failed:\n{done.stdout}{done.stderr}")
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Processes that want the site at once (parallel tests) build it once. Windows has no such lock."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    (WEB / ".astro").mkdir(exist_ok=True)
+    with (WEB / ".astro" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    try:
+        match sys.argv[1:]:
+            case []:
+                print(f"the page is in {build().relative_to(ROOT)}")
+            case ["check"]:
+                check()
+            case ["generate"]:
+                generate()
+            case _:
+                sys.exit(__doc__)
+    except TinyGPTError as fault:
+        sys.exit(f"error: {fault}")

@@ -1,0 +1,99 @@
+// What the page and its worker say to each other. The page never speaks to an engine or to Python directly.
+//
+//   const worker = new Worker(new URL("../engine/worker.ts", import.meta.url), { type: "module" });
+//   worker.onmessage = ({ data }: MessageEvent<FromWorker>) => ...
+//
+// The worker first says "ready". After "start" it sends "started", then core's events, then one of "stopped" or
+// "error"; after either another "start" may follow. "save" is answered by "saved", "sample" by "sampled", or by "error".
+
+/** Any settings of core/config.py's ModelConfig and TrainConfig, by name, over the preset's. */
+export type Changes = Record<string, number | string>;
+
+export type WasmBuild = "scalar" | "simd" | "relaxed";
+
+/** What this tab can do. `note` is one sentence for the user where something is missing, else empty. */
+export interface Capabilities {
+  builds: WasmBuild[]; // that run here, the best first
+  threads: number; // the default: the cores, or 1 without cross-origin isolation
+  isolated: boolean; // whether memory can be shared among threads
+  memory64: boolean;
+  note: string;
+}
+
+/** A field of core/config.py: enough to draw a knob. Numbers have low and high, texts may have choices. */
+export interface Knob {
+  section: "model" | "train" | "sample";
+  name: string;
+  kind: "int" | "float" | "text";
+  default: number | string;
+  low: number | null;
+  high: number | null;
+  choices: string[] | null;
+  help: string;
+}
+
+export interface Preset {
+  name: string;
+  layers: number;
+  d_model: number;
+  heads: number;
+  ctx: number;
+  batch: number;
+  steps: number;
+  parameters: number;
+}
+
+export interface RunConfig {
+  model: Record<string, number>;
+  train: Record<string, number | string>;
+}
+
+export type ToWorker =
+  | {
+      type: "start";
+      preset: string;
+      changes: Changes;
+      text: Uint8Array; // the whole corpus; core splits off the validation part
+      threads?: number; // 0 or absent: as many as the machine has
+      build?: WasmBuild; // absent: the best one that runs
+      resume?: Uint8Array; // a .tinygpt file to go on from; its model settings win over the preset's
+      prompt?: string; // what samples begin with
+    }
+  | { type: "stop" } // ends the run after the step in progress
+  | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
+  | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
+
+/** core/trainer.py's events, verbatim. */
+export type CoreEvent =
+  | {
+      event: "step";
+      step: number;
+      loss: number;
+      grad_norm: number;
+      lr: number;
+      tokens_per_s: number;
+      eta_s: number;
+    }
+  | { event: "eval"; step: number; val_loss: number; best: boolean }
+  | { event: "sample"; step: number; text: string }
+  | { event: "checkpoint"; step: number; kind: "last" | "best" };
+
+export type StopReason = "finished" | "early-stop" | "stopped";
+
+export type FromWorker =
+  | { type: "ready"; capabilities: Capabilities; presets: Preset[]; knobs: Knob[]; defaultPreset: string }
+  | {
+      type: "started";
+      config: RunConfig;
+      engine: string; // one line: build, threads, memory
+      parameters: number;
+      arenaBytes: number;
+      trainBytes: number;
+      valBytes: number;
+      advice: string[]; // core's remarks on corpus, model and steps that do not fit one another
+    }
+  | { type: "event"; event: CoreEvent }
+  | { type: "saved"; bytes: Uint8Array; name: string }
+  | { type: "sampled"; text: string }
+  | { type: "stopped"; reason: StopReason; step: number }
+  | { type: "error"; message: string }; // one sentence for the user; the run, if any, has ended

@@ -1,0 +1,115 @@
+// MicroPython in a worker, with tinygpt/core importable: the tab's half of tinygpt/core/tab.py.
+import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
+import type { Engine, Recipe } from "./contract.ts";
+import type { Knob, Preset, RunConfig } from "./protocol.ts";
+
+const HEAP = 128 * 1024 * 1024; // bytes; a program of the largest preset takes a few MB
+
+export interface Facts {
+  presets: Preset[];
+  knobs: Knob[];
+  defaultPreset: string;
+}
+
+export interface Request {
+  preset: string;
+  changes: Record<string, number | string>;
+  bytes: number;
+  prompt?: string;
+  header?: unknown; // of the file to go on from
+  step?: number;
+}
+
+export interface Plan {
+  recipe: Recipe;
+  config: RunConfig;
+  parameters: number;
+  trainBytes: number;
+  valBytes: number;
+  advice: string[];
+}
+
+/** What Python may ask of its surroundings while it trains. */
+export interface Page {
+  now(): number; // seconds
+  emit(event: string): void;
+  stopping(): boolean;
+  requests(): string; // and forget them
+  save(header: string, step: number): Promise<void>;
+  sampled(text: string): void;
+  refused(message: string): void;
+}
+
+/** A Session of tab.py; every text is JSON. */
+export interface Session {
+  plan(): string;
+  attach(engine: Bridge, page: Page): void;
+  train(): Promise<string>;
+  attend(): Promise<void>;
+}
+
+interface Tab {
+  facts(): string;
+  Session(request: string): Session;
+}
+
+export interface Python {
+  facts(): Facts;
+  session(request: Request): Session;
+  /** Runs a script; for tests. */
+  run(script: string): void;
+}
+
+/** `files`: the package's own, by their path below tinygpt/. `url`: micropython.wasm, where it is not beside its .mjs. */
+export async function startPython(files: Record<string, string>, url?: string): Promise<Python> {
+  const python = await loadMicroPython({ heapsize: HEAP, ...(url ? { url } : {}) });
+  python.FS.mkdir("/tinygpt");
+  python.FS.mkdir("/tinygpt/core");
+  for (const [path, text] of Object.entries(files)) python.FS.writeFile(`/tinygpt/${path}`, text);
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core import tab");
+  const tab = python.globals.get("tab") as Tab;
+  return {
+    facts: () => JSON.parse(tab.facts()) as Facts,
+    session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
+    run: (script) => python.runPython(script),
+  };
+}
+
+/** An error of Python's as its last line says it, without the traceback. */
+export function sentence<T>(call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    throw new Error(lastLine(error));
+  }
+}
+
+export function lastLine(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  const last = text.trim().split("\n").at(-1) ?? text;
+  return last.replace(/^(\w*Error|\w*Exception|JsException): /, "");
+}
+
+/** The engine as tab.py's TabEngine calls it: JSON in, JSON out. */
+export type Bridge = ReturnType<typeof bridge>;
+
+export function bridge(engine: Engine, onFault: (error: unknown) => void) {
+  /** Python sees that a promise failed, but not well why: the cause is kept on this side. */
+  const watched = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (error) {
+      onFault(error);
+      throw error;
+    }
+  };
+  const text = (floats: Float32Array): string => JSON.stringify(Array.from(floats));
+  return {
+    trainStep: (step: string) => watched(engine.trainStep(...(JSON.parse(step) as [number, number[], number[]]))),
+    readMetrics: () =>
+      watched(engine.readMetrics().then((rows) => JSON.stringify(rows.map((row) => [row.step, row.loss, row.gradNorm])))),
+    evalLoss: (offsets: string) => watched(engine.evalLoss(JSON.parse(offsets) as number[]).then((loss) => JSON.stringify(loss))),
+    prefill: (tokens: string) => watched(engine.prefill(Uint8Array.from(JSON.parse(tokens) as number[])).then(text)),
+    decode: (token: number) => watched(engine.decode(token).then(text)),
+  };
+}

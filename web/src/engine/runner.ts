@@ -1,0 +1,148 @@
+// Lets Python drive an engine here, in Node or in a browser, as if it were its own: tinygpt/engines/wasm.py is the
+// other side. The runner asks for a command by sending the answer to the one before; a command and an answer are
+// each a frame: uint32 length of the JSON, the JSON, any bytes.
+import type { Recipe } from "./contract.ts";
+import { capabilities } from "./features.ts";
+import type { PlayerOptions } from "./player.ts";
+import type { WasmBuild } from "./protocol.ts";
+import { WasmEngine } from "./wasm.ts";
+
+interface Frame {
+  json: Record<string, unknown>;
+  bytes: Uint8Array<ArrayBuffer>;
+}
+
+type Command =
+  | { type: "wait" } // nothing to do for now
+  | { type: "open"; recipe: Recipe; threads: number; build?: WasmBuild; force64?: boolean }
+  | { type: "corpus"; train: number } // bytes: the training part, then the validation part
+  | { type: "steps"; steps: [step: number, rates: number[], offsets: number[]][] }
+  | { type: "eval"; offsets: number[] }
+  | { type: "take"; name: string; start: number; size: number }
+  | { type: "put"; name: string; start: number }
+  | { type: "set-step"; step: number }
+  | { type: "prefill" }
+  | { type: "decode"; token: number }
+  | { type: "read"; place: number; size: number } // the arena itself, for tests of kernels
+  | { type: "write"; place: number }
+  | { type: "run"; modes: string[] }
+  | { type: "evaluate"; code: string } // JavaScript, for tests: an async function's body
+  | { type: "close" };
+
+export function pack({ json, bytes }: Frame): Uint8Array<ArrayBuffer> {
+  const text = new TextEncoder().encode(JSON.stringify(json));
+  const packed = new Uint8Array(4 + text.length + bytes.length);
+  new DataView(packed.buffer).setUint32(0, text.length, true);
+  packed.set(text, 4);
+  packed.set(bytes, 4 + text.length);
+  return packed;
+}
+
+export function unpack(buffer: ArrayBuffer): Frame {
+  const length = new DataView(buffer).getUint32(0, true);
+  const text = new TextDecoder().decode(new Uint8Array(buffer, 4, length));
+  return { json: JSON.parse(text) as Frame["json"], bytes: new Uint8Array(buffer, 4 + length) };
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+function bytesOf(floats: Float32Array): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(floats.buffer as ArrayBuffer, floats.byteOffset, floats.byteLength).slice();
+}
+
+class Runner {
+  private engine: WasmEngine | null = null;
+  private readonly kernels: PlayerOptions["kernels"];
+
+  constructor(kernels: PlayerOptions["kernels"]) {
+    this.kernels = kernels;
+  }
+
+  private get opened(): WasmEngine {
+    if (!this.engine) throw new Error("no engine is open");
+    return this.engine;
+  }
+
+  async execute(command: Command, bytes: Uint8Array<ArrayBuffer>): Promise<Frame> {
+    const say = (json: Frame["json"]): Frame => ({ json, bytes: NO_BYTES });
+    const send = (floats: Float32Array): Frame => ({ json: {}, bytes: bytesOf(floats) });
+    const floats = (): Float32Array => new Float32Array(bytes.slice().buffer);
+    switch (command.type) {
+      case "open": {
+        this.engine?.close();
+        const { threads, build, force64 } = command;
+        const options: PlayerOptions = { kernels: this.kernels, threads };
+        if (build) options.build = build;
+        if (force64) options.force64 = force64;
+        this.engine = await WasmEngine.create(command.recipe, options);
+        return say({ description: this.engine.describe(), threads: this.engine.threads });
+      }
+      case "corpus":
+        this.opened.loadCorpus(bytes.subarray(0, command.train), bytes.subarray(command.train));
+        return say({});
+      case "steps": {
+        for (const [step, rates, offsets] of command.steps) await this.opened.trainStep(step, rates, offsets);
+        const metrics = await this.opened.readMetrics();
+        // JSON has no NaN, so the numbers travel as bytes.
+        return { json: {}, bytes: new Uint8Array(new Float64Array(metrics.flatMap((m) => [m.step, m.loss, m.gradNorm])).buffer) };
+      }
+      case "eval":
+        return say({ loss: String(await this.opened.evalLoss(command.offsets)) });
+      case "take":
+        return send(this.opened.take(command.name, command.start, command.size));
+      case "put":
+        this.opened.put(command.name, command.start, floats());
+        return say({});
+      case "set-step":
+        this.opened.setStep(command.step);
+        return say({});
+      case "prefill":
+        return send(await this.opened.prefill(bytes));
+      case "decode":
+        return send(await this.opened.decode(command.token));
+      case "read": {
+        const { memory, arena } = this.opened.player;
+        return { json: {}, bytes: new Uint8Array(memory.buffer, arena + 4 * command.place, 4 * command.size).slice() };
+      }
+      case "write": {
+        const { memory, arena } = this.opened.player;
+        new Uint8Array(memory.buffer, arena + 4 * command.place, bytes.length).set(bytes);
+        return say({});
+      }
+      case "run":
+        for (const mode of command.modes) await this.opened.player.run(mode);
+        return say({});
+      case "evaluate": {
+        const body = new Function(`return (async () => { ${command.code} })()`) as () => Promise<unknown>;
+        return say({ value: await body() });
+      }
+      case "close":
+        this.engine?.close();
+        this.engine = null;
+        return say({});
+      case "wait":
+        return say({});
+    }
+  }
+}
+
+/** Serves commands until the other side is gone. */
+export async function serve(exchange: string, kernels: PlayerOptions["kernels"]): Promise<void> {
+  const runner = new Runner(kernels);
+  let answer: Frame = { json: { capabilities: capabilities() }, bytes: NO_BYTES };
+  for (;;) {
+    let response: Response;
+    try {
+      response = await fetch(exchange, { method: "POST", body: pack(answer) });
+      if (!response.ok) return;
+    } catch {
+      return;
+    }
+    const { json, bytes } = unpack(await response.arrayBuffer());
+    try {
+      answer = await runner.execute(json as Command, bytes);
+    } catch (error) {
+      answer = { json: { error: error instanceof Error ? error.message : String(error) }, bytes: NO_BYTES };
+    }
+  }
+}

@@ -1,0 +1,57 @@
+// The loss of a run, step by step, as columns that the chart takes as they are.
+
+const SMOOTHING = 1 / 100; // of the run's length
+const LEAST_STEPS = 10;
+
+/** Exponential moving average over about `steps` values, without the bias towards a start at zero. */
+class Average {
+  private readonly keep: number;
+  private total = 0;
+  private weight = 0;
+
+  constructor(steps: number) {
+    this.keep = 1 - 1 / steps;
+  }
+
+  add(value: number): number {
+    this.total = this.keep * this.total + (1 - this.keep) * value;
+    this.weight = this.keep * this.weight + (1 - this.keep);
+    return this.total / this.weight;
+  }
+}
+
+export class Curve {
+  readonly steps: number[] = [];
+  readonly train: number[] = [];
+  readonly smooth: number[] = [];
+  readonly val: (number | null)[] = []; // one a step; null where nothing was measured
+  private readonly once: Average;
+  private readonly twice: Average;
+
+  /** `past` is what a loaded model remembers of its loss: [step, loss], not every step. */
+  constructor(length: number, past: [number, number][] = []) {
+    const window = Math.max(LEAST_STEPS, length * SMOOTHING);
+    this.once = new Average(window);
+    this.twice = new Average(window);
+    for (const [step, loss] of past) this.addStep(step, loss);
+  }
+
+  addStep(step: number, loss: number): void {
+    // An average lags behind a falling loss, and the average's average twice as far: the difference takes it back.
+    const average = this.once.add(loss);
+    const smooth = 2 * average - this.twice.add(average);
+    this.steps.push(step);
+    this.train.push(loss);
+    this.smooth.push(smooth);
+    this.val.push(null);
+  }
+
+  /** The validation loss at the step that was added last. */
+  addValidation(loss: number): void {
+    if (this.val.length) this.val[this.val.length - 1] = loss;
+  }
+
+  get smoothed(): number | null {
+    return this.smooth.at(-1) ?? null;
+  }
+}

@@ -1,0 +1,42 @@
+// Numbers in words, as the command line has them.
+
+const whole = new Intl.NumberFormat("en");
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
+export function count(value: number): string {
+  return whole.format(value);
+}
+
+/** 366432 → 366K */
+export function short(value: number): string {
+  return compact.format(value);
+}
+
+/** 28130304 → 28.1 MB */
+export function size(bytes: number): string {
+  if (bytes < 1000) return `${bytes} bytes`;
+  let value = bytes / 1000;
+  for (const unit of ["KB", "MB"]) {
+    if (value < 999.5) return `${Number(value.toPrecision(3))} ${unit}`;
+    value /= 1000;
+  }
+  return `${Number(value.toPrecision(3))} GB`;
+}
+
+/** 3700 → 1:01:40 */
+export function duration(seconds: number): string {
+  const left = Math.max(0, Math.round(seconds));
+  const two = (n: number) => String(n).padStart(2, "0");
+  const hours = Math.floor(left / 3600);
+  const minutes = Math.floor(left / 60) % 60;
+  return hours ? `${hours}:${two(minutes)}:${two(left % 60)}` : `${minutes}:${two(left % 60)}`;
+}
+
+/** A model's bytes may be anything: control characters show as a dot. */
+export function printable(text: string): string {
+  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, "·");
+}
+
+export function loss(value: number | null): string {
+  return value === null ? "–" : value.toFixed(3);
+}

@@ -1,0 +1,42 @@
+// What Python stated of the project when the site was built (tinygpt/site.py): presets, settings, the default text.
+import stated from "../generated/site.json";
+import type { Knob, Preset } from "../engine/protocol";
+
+export interface SitePreset extends Preset {
+  arenaBytes: number; // the memory a run takes
+}
+
+export interface SiteKnob extends Knob {
+  fileKey: string; // the setting's name in a .tinygpt file's config
+}
+
+export interface SiteCorpus {
+  name: string;
+  title: string;
+  description: string;
+  file: string; // under the site's root
+  bytes: number;
+}
+
+export interface Site {
+  version: string;
+  defaultPreset: string;
+  presets: SitePreset[];
+  knobs: SiteKnob[];
+  untrainedLoss: number; // of a model that knows nothing: ln 256
+  corpus: SiteCorpus;
+}
+
+export const site = stated as Site;
+
+export function knob(section: Knob["section"], name: string): SiteKnob {
+  const found = site.knobs.find((row) => row.section === section && row.name === name);
+  if (!found) throw new Error(`core has no setting ${section}.${name}`);
+  return found;
+}
+
+export function presetNamed(name: string): SitePreset {
+  const found = site.presets.find((row) => row.name === name);
+  if (!found) throw new Error(`core has no preset ${name}`);
+  return found;
+}

@@ -1,0 +1,32 @@
+// What the page's parts hand one another.
+import type { Changes, RunConfig } from "../engine/protocol";
+import type { ModelFile } from "../lib/modelFile";
+
+export type Phase = "loading" | "idle" | "starting" | "training" | "stopping" | "writing" | "broken";
+
+export interface Sample {
+  id: number;
+  title: string;
+  text: string;
+}
+
+export interface Notice {
+  kind: "error" | "warning" | "info";
+  text: string;
+}
+
+/** The model that can be continued, saved and asked to write. Its bytes are in the worker, or in a file just read. */
+export interface Model {
+  title: string;
+  config: RunConfig;
+  step: number;
+  file: ModelFile | null;
+}
+
+/** What to train: settings over a preset's, and on what text. */
+export interface Order {
+  preset: string;
+  changes: Changes;
+  text: Uint8Array;
+  threads: number; // 0: all
+}
