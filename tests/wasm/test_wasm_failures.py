@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -83,6 +86,28 @@ def test_a_runner_that_is_killed(kind, chromium):
     os.killpg(engine.runner.process.pid, signal.SIGKILL)
     with pytest.raises(TinyGPTError, match=f"the {kind} runner ended with status"):
         run_now(engine.load_corpus(b"", b""))
+
+
+ORPHAN = """
+import os, sys, time
+from tinygpt.engines.runner import Runner
+print(Runner(sys.argv[1]).process.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("kind", ["node", "chromium"])
+def test_a_runner_does_not_outlive_us(kind, chromium):
+    done = subprocess.run([sys.executable, "-c", ORPHAN, kind], capture_output=True, text=True)
+    group = int(done.stdout)
+    for _ in range(300):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.killpg(group, signal.SIGKILL)
+    pytest.fail("it was still there after 30 s")
 
 
 def test_a_browser_that_is_missing(monkeypatch):

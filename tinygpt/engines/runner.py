@@ -45,7 +45,9 @@ ISOLATION = {
 PAGE = b"""<!doctype html><title>TinyGPT</title><script type="module">
 const worker = new Worker("/worker.js", { type: "module" });
 worker.onerror = (event) => fetch("/failed", { method: "POST", body: event.message || "the worker failed" });
-setInterval(() => fetch("/alive"), 1000);
+let missed = 0; // we are gone: so is the tab, and with it the browser
+const gone = () => { if (++missed > 2) { worker.terminate(); window.close(); } };
+setInterval(() => fetch("/alive").then(() => (missed = 0), gone), 1000);
 </script>"""
 WORKER = b"""import { serve } from "/engine/runner.ts";
 serve("/exchange", async (file) => (await fetch("/kernels/" + file)).arrayBuffer());

@@ -19,9 +19,11 @@ CHUNK = 2**24  # floats of a state that travel at once
 WASM_BUILDS = ("auto", *FEATURES)
 
 
-class WasmEngine(Engine):
-    metrics_every = 10  # steps that travel to the runner together
+# Steps travel to the runner together, at most ten, as long as they are so small that the way would show.
+FLOPS_TOGETHER = 5e10
 
+
+class WasmEngine(Engine):
     def __init__(
         self,
         config: RunConfig,
@@ -42,6 +44,8 @@ class WasmEngine(Engine):
         self.kind = kind
         self.step = 0
         self.count = parameter_count(config.model)
+        flops = 6 * self.count * config.train.batch * config.train.grad_accum * config.model.ctx
+        self.metrics_every = max(1, min(10, round(FLOPS_TOGETHER / flops)))
         self.waiting: list[list[object]] = []  # steps that the runner has not seen yet
         self.runner = runner or Runner(kind)
         wanted = {"threads": threads or 0, "force64": force64} | ({} if build == "auto" else {"build": build})
