@@ -28,7 +28,12 @@ INLINE void pause_briefly() { __asm__ volatile("yield"); }
 extern "C" int sched_yield(void);
 #endif
 
-constexpr int SPINS_BEFORE_WAIT = 4000;  // some tens of microseconds: longer than a kernel's imbalance
+// Some tens of microseconds: longer than a kernel's imbalance. WebAssembly has no pause, so its turns are shorter.
+#if defined(__wasm__)
+constexpr int SPINS_BEFORE_WAIT = 60000;
+#else
+constexpr int SPINS_BEFORE_WAIT = 4000;
+#endif
 
 // Two words in the arena, zero at first.
 struct Barrier {
