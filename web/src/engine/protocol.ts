@@ -10,6 +10,7 @@
 export type Changes = Record<string, number | string>;
 
 export type WasmBuild = "scalar" | "simd" | "relaxed";
+export const BUILD_NAMES: Record<WasmBuild, string> = { relaxed: "relaxed SIMD", simd: "SIMD", scalar: "no SIMD" };
 
 /** What this tab can do. `note` is one sentence for the user where something is missing, else empty. */
 export interface Capabilities {
