@@ -4,16 +4,15 @@ import contextlib
 import ctypes
 import functools
 import os
-import platform
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tinygpt.core.lowering import scratch_floats
 from tinygpt.core.ops import KERNEL_NAMES, PARSED, Op, float_bits
+from tinygpt.engines import native
 from tinygpt.kernels.build import compile_kernels
 
 LINE = 16  # floats in 64 bytes, the arena's unit
@@ -23,10 +22,7 @@ GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes
 
 def cpu_lanes() -> list[int]:
     """Widths of vectors that this CPU runs."""
-    if platform.machine() not in ("x86_64", "AMD64"):
-        return [4]
-    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    return [4] + [8] * (" avx2 " in flags) + [16] * (" avx512vl " in flags)
+    return [lanes for lanes in (4, 8, 16) if lanes <= native.cpu_lanes()]
 
 
 @functools.cache

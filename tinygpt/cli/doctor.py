@@ -54,9 +54,10 @@ def python() -> Finding:
 
 
 def processor() -> Finding:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from tinygpt.engines.native import cores
+
     features = [name for name in VECTOR_FEATURES if name in processor_flags()]
-    return Finding("CPU", "ok", f"{usable} cores; {' '.join(features) or 'vector features unknown'}")
+    return Finding("CPU", "ok", f"{cores()} cores; {' '.join(features) or 'vector features unknown'}")
 
 
 def processor_flags() -> set[str]:

@@ -103,11 +103,11 @@ def compiler(lanes: int) -> tuple[list[str], list[str]]:
     return [*ZIG, "c++"], flags
 
 
-def compile_kernels(lanes: int, extra: list[str] | None = None) -> Path:
+def compile_kernels(lanes: int) -> Path:
     """The shared library for this machine with vectors of `lanes` floats, compiled if it is not cached."""
     command, flags = compiler(lanes)
     # Without a standard library nothing of zig's need be built first; libc is in the process already.
-    flags += [*(extra or []), "-shared", "-fPIC", "-nostdlib"]
+    flags += ["-shared", "-fPIC", "-nostdlib"]
     flags += ["-Wl,-undefined,dynamic_lookup"] if sys.platform == "darwin" else []
     library = cache_dir("kernels") / f"kernels-{lanes}-{source_digest(flags)}.so"
     if not library.exists():
