@@ -1,0 +1,119 @@
+"""The WGSL kernels of core/gpu_rows.py against the specification, with and without subgroups, in one slice and more."""
+
+import numpy as np
+import pytest
+from cases import ALL_CASES, assert_matches_spec, case_id, make_case
+from wgsl_text import declared_bindings, declared_overrides
+
+from tinygpt.core.gpu_dispatch import Device
+from tinygpt.core.gpu_rows import ROWS_KERNELS
+from tinygpt.core.ops import PARSED, Op, Tensor, float_bits
+
+try:
+    from harness_wgsl import KERNELS, gpu, is_gradient, run_kernel
+
+    gpu()
+except (ImportError, IndexError) as reason:
+    pytest.skip(f"wgpu has no Vulkan adapter here: {reason!r}", allow_module_level=True)
+
+
+def is_sliced(kernel):
+    return any(is_gradient(kernel, name) for name in PARSED[kernel].inputs + PARSED[kernel].outputs)
+
+
+CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in ROWS_KERNELS]
+CASES += [
+    ("layernorm", {"N": 3, "C": 1280}),  # several workgroups' worth of lanes in a row
+    ("layernorm", {"N": 600, "C": 96}),  # 32 lanes a row
+    ("layernorm_backward", {"N": 600, "C": 96, "accumulate": 1}),
+    ("cross_entropy", {"N": 600, "V": 256, "count": 600}),
+    ("embed_backward", {"N": 1200, "T": 300, "C": 132, "accumulate": 0}),  # more than a tile and a chunk of rows
+    ("grad_norm", {"P": 50000, "limit": 1.0}),  # several partial sums
+    ("attention_one", {"T": 700, "H": 2, "D": 36, "position": 600}),  # several chunks of rows, two tiles
+]
+RUNS = [(kernel, dims, slices) for kernel, dims in CASES for slices in ((1, 3) if is_sliced(kernel) else (1,))]
+
+
+def device_with(subgroups):
+    device = Device()
+    device.subgroups = subgroups
+    return device
+
+
+@pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
+@pytest.mark.parametrize("kernel, dims, slices", RUNS, ids=lambda v: str(v) if isinstance(v, int) else case_id(v))
+def test_equals_the_specification(kernel, dims, slices, subgroups):
+    outputs = run_kernel(kernel, make_case(kernel, dims, dtype=np.float32), device_with(subgroups), slices)
+    assert_matches_spec(kernel, dims, outputs)
+
+
+@pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
+@pytest.mark.parametrize("limit", [0.0, 1.0])
+@pytest.mark.parametrize("bad, place", [(np.nan, 0), (np.nan, 4999), (-np.nan, 2500), (np.inf, 17)])
+def test_a_bad_gradient_shows_in_the_norm(bad, place, limit, subgroups):
+    case = make_case("grad_norm", {"P": 5000, "limit": limit}, dtype=np.float32)
+    case["grads"][place] = bad
+    norm = run_kernel("grad_norm", case, device_with(subgroups), 2)["norm"]
+    if np.isnan(bad):
+        assert np.isnan(norm[0])
+        assert np.isnan(norm[1]) if limit else norm[1] == 1
+    else:
+        assert norm[0] == np.inf
+        assert norm[1] == (0 if limit else 1)
+
+
+@pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
+def test_a_bad_logit_shows_in_the_loss(subgroups):
+    case = make_case("cross_entropy", {"N": 9, "V": 256, "count": 9}, dtype=np.float32)
+    case["logits"][4, 77] = np.nan
+    outputs = run_kernel("cross_entropy", case, device_with(subgroups))
+    assert np.isnan(outputs["losses"]).tolist() == [n == 4 for n in range(9)]
+    assert np.isnan(outputs["dlogits"]).all(axis=1).tolist() == [n == 4 for n in range(9)]
+
+
+def test_a_bad_gradient_reaches_the_weights():
+    case = make_case("adamw", {"P": 64, "decayed": 32}, dtype=np.float32)
+    case["norm"][:] = np.nan
+    outputs = run_kernel("adamw", case, device_with(False))
+    for name in ("weights", "m", "v"):
+        assert np.isnan(outputs[name]).all()
+
+
+def dispatches(kernel, dims, device, slices):
+    """Those of a case, of which only the shapes matter."""
+    case, signature = make_case(kernel, dims), PARSED[kernel]
+    names = signature.inputs + signature.outputs
+    tensors = [None if case[name] is None else Tensor(name, np.shape(case[name])) for name in names]
+    scalars = [float_bits(case[name]) for name in signature.scalars]
+    op = Op(kernel, tensors, [case[name] for name in signature.dims], scalars)
+    return ROWS_KERNELS[kernel](op, 0, device, slices)
+
+
+@pytest.mark.parametrize("kernel, dims", CASES, ids=case_id)
+def test_dispatches_are_what_the_text_declares(kernel, dims):
+    for subgroups in (False, True):
+        for dispatch in dispatches(kernel, dims, device_with(subgroups), 3):
+            text = "\n".join((KERNELS / file).read_text() for file in dispatch.files)
+            bound = [(name, "read") for name, _ in dispatch.reads] + [
+                (name, "read_write") for name, _ in dispatch.writes
+            ]
+            declared = declared_bindings(text, dispatch.entry)
+            assert declared == [(number, name, access) for number, (name, access) in enumerate(bound)]
+            assert len(declared) <= 8
+            assert declared_overrides(text, dispatch.entry) == set(dispatch.constants) - {"LANES"}
+
+
+def test_long_grids_have_a_second_axis():
+    device = device_with(False)
+    device.max_groups = 3
+    for kernel, dims in [
+        ("embed", {"N": 66, "T": 33, "C": 100}),
+        ("embed_backward", {"N": 66, "T": 33, "C": 100, "accumulate": 0}),
+        ("layernorm", {"N": 129, "C": 12}),
+        ("cross_entropy", {"N": 129, "V": 12, "count": 5}),
+        ("adamw", {"P": 8192, "decayed": 100}),
+        ("cache_fill", {"T": 100, "C": 100}),
+    ]:
+        (dispatch,) = dispatches(kernel, dims, device, 2)
+        assert dispatch.grid[1] > 1
+        assert_matches_spec(kernel, dims, run_kernel(kernel, make_case(kernel, dims, dtype=np.float32), device, 2))

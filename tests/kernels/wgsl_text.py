@@ -1,0 +1,50 @@
+"""What an entry point of a WGSL text uses, itself and through what it calls, read from the text."""
+
+import re
+
+DECLARATION = re.compile(r"(?:@\w+(?:\([^)]*\))?\s*)*\b(fn|var(?:<[^>]*>)?|override|const|struct|alias)\s+(\w+)")
+BINDING = re.compile(r"@group\(0\)\s*@binding\((\d+)\)\s*var<storage,\s*(\w+)>\s+(\w+)")
+
+
+def declarations(text: str) -> dict[str, str]:
+    """Each declaration of the module, by name. A brace opens a body; a declaration ends after it, or with a ;"""
+    text = re.sub(r"//.*", "", text)
+    found: dict[str, str] = {}
+    depth = start = 0
+    for at, letter in enumerate(text):
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if depth == 0 and letter in ";}":
+            match = DECLARATION.search(text[start : at + 1])
+            if match:
+                assert match[2] not in found, f"{match[2]} is declared twice"
+                found[match[2]] = text[start : at + 1]
+            start = at + 1
+    return found
+
+
+def used(text: str, entry: str) -> dict[str, str]:
+    """The declarations that the entry point needs, by name. Local names must not be names of the module."""
+    module = declarations(text)
+    needed: dict[str, str] = {}
+    waiting = [entry]
+    while waiting:
+        name = waiting.pop()
+        if name in module and name not in needed:
+            needed[name] = module[name]
+            waiting += re.findall(r"(?<![.\w])[A-Za-z_]\w*", module[name])  # not a member after its dot
+    return needed
+
+
+def declared_bindings(text: str, entry: str) -> list[tuple[int, str, str]]:
+    """(number, name, access) of each storage buffer that the entry point uses, by number."""
+    matches = [BINDING.search(declaration) for declaration in used(text, entry).values()]
+    return sorted((int(match[1]), match[3], match[2]) for match in matches if match)
+
+
+def declared_overrides(text: str, entry: str) -> set[str]:
+    """The overrides that the entry point uses and that have no value of their own."""
+    return {
+        name
+        for name, declaration in used(text, entry).items()
+        if re.search(r"\boverride\b", declaration) and "=" not in declaration
+    }

@@ -1,0 +1,81 @@
+// One query over the rows 0 … position[0] of the cache; the newest row's k and v come from qkv and join the cache.
+// A workgroup has a tile of 8 columns (words) of a head, by 32 row lanes. It goes over 256 rows at a time, with the
+// softmax so far: y = sum of exp(score - top) v, and the same sum without v, to divide by in the end (LANES = 256).
+override H: u32;
+override D: u32;
+
+@group(0) @binding(0) var<storage, read> qkv: array<Floats>;
+@group(0) @binding(1) var<storage, read> position: array<i32>;
+@group(0) @binding(2) var<storage, read_write> y: array<Floats>;
+@group(0) @binding(3) var<storage, read_write> cache_k: array<Floats>;
+@group(0) @binding(4) var<storage, read_write> cache_v: array<Floats>;
+
+const LOWEST = -3.4e38;
+override WORDS = H * D / WIDTH;      // of a row
+override HEAD_WORDS = D / WIDTH;
+override TILES = (HEAD_WORDS + 7u) / 8u;
+
+var<workgroup> shares: array<f32, 256>;
+var<workgroup> partial: array<Floats, 256>;
+
+// Words `at` of the k and of the v of row j: the newest are not looked for in the cache, where they are being written.
+fn key(j: u32, newest: u32, at: u32) -> Floats {
+  if (j == newest) {
+    return qkv[WORDS + at];
+  }
+  return cache_k[j * WORDS + at];
+}
+
+fn value(j: u32, newest: u32, at: u32) -> Floats {
+  if (j == newest) {
+    return qkv[2u * WORDS + at];
+  }
+  return cache_v[j * WORDS + at];
+}
+
+@compute @workgroup_size(256)
+fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
+  let head = group.id.x / TILES * HEAD_WORDS;
+  let column = group.id.x % TILES * 8u + me % 8u;
+  let rows = select(0u, 256u, column < HEAD_WORDS);  // surplus columns add nothing
+  let newest = u32(position[0]);
+
+  var top = LOWEST;
+  var sum = 0.0;
+  var weighted = Floats();
+  for (var first = 0u; first <= newest; first += 256u) {
+    let j = first + me;
+    var score = LOWEST;
+    if (j <= newest) {
+      var products = Floats();
+      for (var at = head; at < head + HEAD_WORDS; at++) {
+        products += qkv[at] * key(j, newest, at);
+      }
+      score = sum_of(products) / sqrt(f32(D));
+    }
+    let new_top = max(top, row_max(score, me, group));
+    let shrink = exp(top - new_top);
+    top = new_top;
+    let share = select(0.0, exp(score - top), j <= newest);
+    sum = sum * shrink + share;
+    weighted *= shrink;
+    shares[me] = share;
+    workgroupBarrier();
+    for (var row = me / 8u; row < min(rows, newest + 1u - first); row += 32u) {
+      weighted += shares[row] * value(first + row, newest, head + column);
+    }
+    workgroupBarrier();
+  }
+  sum = row_sum(sum, me, group);
+
+  partial[me] = weighted;
+  workgroupBarrier();
+  if (me < 8u && column < HEAD_WORDS) {
+    for (var other = 8u; other < 256u; other += 8u) {
+      weighted += partial[me + other];
+    }
+    y[head + column] = weighted / sum;
+    cache_k[newest * WORDS + head + column] = qkv[WORDS + head + column];
+    cache_v[newest * WORDS + head + column] = qkv[2u * WORDS + head + column];
+  }
+}

@@ -1,0 +1,18 @@
+// The k and v of qkv [T,3C], row by row, to cache_k and cache_v [T,C]; an invocation a word of each.
+override T: u32;
+override C: u32;
+
+@group(0) @binding(0) var<storage, read> qkv: array<Floats>;
+@group(0) @binding(1) var<storage, read_write> cache_k: array<Floats>;
+@group(0) @binding(2) var<storage, read_write> cache_v: array<Floats>;
+
+@compute @workgroup_size(256)
+fn cache_fill(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
+  let i = id.x + id.y * (256u * groups.x);
+  let words = C / WIDTH;
+  if (i < T * words) {
+    let q = i / words * 3u * words + i % words;
+    cache_k[i] = qkv[q + words];
+    cache_v[i] = qkv[q + 2u * words];
+  }
+}
