@@ -9,7 +9,8 @@ from collections import namedtuple
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.parameters import parameters
 
-LINE = 16  # floats in a 64-byte line: every tensor starts on one
+LINE = 16  # floats in a 64-byte line, the unit in which the CPU's words count
+ALIGNMENT = 64  # floats: every tensor starts at a multiple of so many (256 bytes, where a GPU may bind a buffer)
 
 # A tensor of the flat vector: `start` in floats.
 Place = namedtuple("Place", ("name", "shape", "start", "size"))
@@ -18,7 +19,7 @@ Move = namedtuple("Move", ("name", "offset", "start", "size"))
 
 
 def aligned(size: int) -> int:
-    return (size + LINE - 1) // LINE * LINE
+    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 def merged_name(name: str) -> str:

@@ -1,0 +1,129 @@
+"""Runs one op's WGSL kernels through wgpu-py on a case's arrays: every tensor in a buffer of its own, with guards."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import wgpu
+
+from tinygpt.core.gpu_dispatch import SLICE_LINE, Device, Dispatch
+from tinygpt.core.gpu_lowering import dispatches_of
+from tinygpt.core.ops import PARSED, Op, Tensor, float_bits
+
+KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
+GUARD = 64  # floats behind every tensor
+GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes it
+
+
+@functools.cache
+def gpu() -> Any:
+    """A software adapter where there is one, so that results do not depend on the machine."""
+    adapters = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] == "Vulkan"]
+    adapter = sorted(adapters, key=lambda a: a.info["adapter_type"] != "CPU")[0]
+    wanted = [name for name in ("subgroup", "shader-f16", "cooperative-matrix") if name in adapter.features]
+    return adapter.request_device_sync(required_features=wanted)
+
+
+def sliced(array: np.ndarray, slices: int) -> np.ndarray:
+    """A gradient as the GPU keeps it: what is there to begin with is in the first slice, the others are zero.
+
+    NaN, where it must be overwritten, is in all of them; the padding behind the tensor is zero.
+    """
+    lines = -(-array.size // SLICE_LINE)
+    flat = np.zeros((lines, slices, SLICE_LINE), np.float32)
+    first = np.zeros(lines * SLICE_LINE, np.float32)
+    first[: array.size] = array.reshape(-1)
+    flat[:, 0] = first.reshape(lines, SLICE_LINE)
+    flat[:, 1:] = np.where(np.isnan(flat[:, :1]), np.nan, 0)
+    return flat
+
+
+def unsliced(flat: np.ndarray, slices: int, like: np.ndarray) -> np.ndarray:
+    whole = flat.reshape(-1, slices, SLICE_LINE).astype(np.float64).sum(axis=1).reshape(-1)
+    return whole[: like.size].reshape(like.shape)
+
+
+def is_gradient(kernel: str, name: str) -> bool:
+    return name == "grads" or (name in PARSED[kernel].updated and name.startswith("d"))
+
+
+def run_kernel(kernel: str, case: dict[str, Any], device: Device, slices: int = 1) -> dict[str, Any]:
+    """The outputs that the case has, by name; the case is left as it was."""
+    signature = PARSED[kernel]
+    names = signature.inputs + signature.outputs
+    tensors: dict[str, Tensor | None] = {}
+    stored: dict[str, np.ndarray] = {}
+    for name in names:
+        if case[name] is None:
+            tensors[name] = None
+            continue
+        array = np.asarray(case[name])
+        tensors[name] = Tensor(name, array.shape, "grad" if is_gradient(kernel, name) else "temp")
+        stored[name] = sliced(array, slices) if is_gradient(kernel, name) else array
+    scalars = [float_bits(case[name]) for name in signature.scalars]
+    op = Op(kernel, [tensors[name] for name in names], [case[name] for name in signature.dims], scalars)
+    buffers = {name: buffer_with(array) for name, array in stored.items()}
+    play(dispatches_of(op, 0, device, slices), buffers, stored)
+    outputs = {}
+    for name in names:
+        if tensors[name] is None:
+            continue
+        raw = np.frombuffer(gpu().queue.read_buffer(buffers[name]), np.int32)
+        assert (raw[stored[name].size :] == GUARD_BITS).all(), f"{kernel} wrote behind {name}"
+        if name in signature.inputs:
+            assert raw[: stored[name].size].tobytes() == in_buffer(stored[name]).tobytes(), f"{kernel} wrote to {name}"
+            continue
+        flat = raw[: stored[name].size].view(np.float32)
+        like = np.asarray(case[name])
+        outputs[name] = unsliced(flat, slices, like) if is_gradient(kernel, name) else flat.reshape(like.shape)
+    return outputs
+
+
+def in_buffer(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array, np.int32 if array.dtype.kind == "i" else np.float32)
+
+
+def buffer_with(array: np.ndarray) -> Any:
+    data = np.concatenate([in_buffer(array).view(np.int32).reshape(-1), np.full(GUARD, GUARD_BITS, np.int32)])
+    usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+    return gpu().create_buffer_with_data(data=data, usage=usage)
+
+
+@functools.cache
+def module(files: tuple[str, ...], f16: bool) -> Any:
+    text = "\n".join((KERNELS / file).read_text() for file in files)
+    return gpu().create_shader_module(code=("enable f16;\n" if f16 else "") + text)
+
+
+def play(dispatches: list[Dispatch], buffers: dict[str, Any], stored: dict[str, np.ndarray]) -> None:
+    """`buffers` grow by the scratch that the dispatches name; it begins as NaN."""
+    for dispatch in dispatches:
+        layout, entries = [], []
+        for number, (_, tensor) in enumerate(dispatch.reads + dispatch.writes):
+            if tensor is None:
+                buffer, size = buffer_with(np.zeros(4, np.float32)), 16
+            else:
+                if tensor.name not in buffers:
+                    stored[tensor.name] = np.full(tensor.size, np.nan, np.float32)
+                    buffers[tensor.name] = buffer_with(stored[tensor.name])
+                buffer, size = buffers[tensor.name], 4 * stored[tensor.name].size
+            kind = "read-only-storage" if number < len(dispatch.reads) else "storage"
+            layout.append({"binding": number, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": kind}})
+            entries.append({"binding": number, "resource": {"buffer": buffer, "offset": 0, "size": size}})
+        group_layout = gpu().create_bind_group_layout(entries=layout)
+        pipeline = gpu().create_compute_pipeline(
+            layout=gpu().create_pipeline_layout(bind_group_layouts=[group_layout]),
+            compute={
+                "module": module(tuple(dispatch.files), any("f16" in file for file in dispatch.files)),
+                "entry_point": dispatch.entry,
+                "constants": dispatch.constants,
+            },
+        )
+        encoder = gpu().create_command_encoder()
+        work = encoder.begin_compute_pass()
+        work.set_pipeline(pipeline)
+        work.set_bind_group(0, gpu().create_bind_group(layout=group_layout, entries=entries))
+        work.dispatch_workgroups(*dispatch.grid)
+        work.end()
+        gpu().queue.submit([encoder.finish()])

@@ -1,0 +1,65 @@
+"""The WGSL matmuls against the specification: every tile, the plain kernel, the single row, float16 tiles."""
+
+import numpy as np
+import pytest
+from cases import ALL_CASES, assert_matches_spec, case_id, make_case
+from harness_wgsl import run_kernel
+
+from tinygpt.core import gpu_linear
+from tinygpt.core.gpu_dispatch import Device
+
+CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in gpu_linear.LINEAR_KERNELS]
+WIDE = [
+    (kernel, {"N": 132, "O": 136, "I": 72} | ({"accumulate": 1} if kernel == "linear_backward_weight" else {}))
+    for kernel in gpu_linear.LINEAR_KERNELS
+]
+F16_UNIT = 2.0**-11  # the unit roundoff of float16
+
+
+def big_device(**features) -> Device:
+    device = Device()
+    device.max_shared, device.max_invocations = 49152, 1024
+    for name, value in features.items():
+        setattr(device, name, value)
+    return device
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
+@pytest.mark.parametrize("kernel, dims", CASES + WIDE, ids=case_id)
+def test_equals_the_specification(kernel, dims, subgroups, slices):
+    if slices > 1 and kernel != "linear_backward_weight":
+        pytest.skip("no gradient of a parameter")
+    if subgroups and dims["N"] > 1:
+        pytest.skip("uses no subgroups")
+    device = Device()
+    device.subgroups = subgroups
+    outputs = run_kernel(kernel, make_case(kernel, dims, dtype=np.float32), device, slices)
+    assert_matches_spec(kernel, dims, outputs)
+
+
+@pytest.mark.parametrize("tile", gpu_linear.TILES, ids=lambda tile: "x".join(map(str, tile)))
+@pytest.mark.parametrize("kernel, dims", WIDE, ids=case_id)
+def test_every_tile_equals_the_specification(kernel, dims, tile, monkeypatch):
+    monkeypatch.setattr(gpu_linear, "tile_of", lambda *_: tile)
+    slices = 2 if kernel == "linear_backward_weight" else 1
+    outputs = run_kernel(kernel, make_case(kernel, dims, dtype=np.float32), big_device(), slices)
+    assert_matches_spec(kernel, dims, outputs)
+
+
+@pytest.mark.parametrize("kernel, dims", WIDE, ids=case_id)
+def test_float16_tiles_round_like_float16(kernel, dims):
+    case = make_case(kernel, dims, dtype=np.float32)
+    outputs = run_kernel(kernel, case, big_device(f16=True))
+    exact = run_kernel(kernel, case, big_device())
+    assert_matches_spec(kernel, dims, outputs, unit=F16_UNIT)
+    assert any(not np.array_equal(outputs[name], exact[name]) for name in outputs), "nothing was rounded"
+
+
+def test_small_devices_get_small_tiles():
+    small, big = Device(), big_device(processors=256)
+    for rows, columns in [(64, 64), (2048, 768), (4096, 4096)]:
+        tile = gpu_linear.tile_of(rows, columns, 1, small)
+        assert gpu_linear.shared_bytes(tile, 16) <= small.max_shared
+    assert gpu_linear.tile_of(4096, 4096, 1, big).rows == 128
+    assert gpu_linear.tile_of(1024, 96, 1, big).rows < 128

@@ -1,0 +1,84 @@
+"""From a program to what a GPU engine takes verbatim: buffers, pipelines, bindings and grids."""
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.gpu_attention import ATTENTION_KERNELS
+from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div
+from tinygpt.core.gpu_linear import LINEAR_KERNELS
+from tinygpt.core.gpu_memory import GpuPlan, Segment, plan_gpu, segments_of
+from tinygpt.core.gpu_rows import ROWS_KERNELS, clip, norm_groups, square_sums
+from tinygpt.core.lowering import check_sizes
+from tinygpt.core.ops import Op, Program, Tensor, bits_float
+from tinygpt.core.program import Memory, programs
+from tinygpt.core.verify import verify
+
+MAX_SLICES = 8
+SLICE_TILE = 64  # a weight's gradient is computed in tiles of about so many rows and columns
+MIN_SLICE_ROWS = 64
+
+
+def dispatches_of(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+    """The dispatches of the op that is number `index` of its program; scratch they share is named after it."""
+    for kernels in (LINEAR_KERNELS, ATTENTION_KERNELS, ROWS_KERNELS):
+        if op.kernel in kernels:
+            return kernels[op.kernel](op, index, device, slices)
+    raise KeyError(op.kernel)
+
+
+def slices_of(config: RunConfig, device: Device) -> int:
+    """In how many slices gradients are kept: so many that the smallest weight's keeps the device busy."""
+    tiles = ceil_div(config.model.d_model, SLICE_TILE) ** 2
+    rows = config.train.batch * config.model.ctx
+    wanted = ceil_div(device.processors, tiles)
+    return max(1, min(MAX_SLICES, wanted, rows // MIN_SLICE_ROWS))
+
+
+def grad_norm(op: Op, index: int, segments: list[Segment], device: Device, slices: int) -> list[Dispatch]:
+    """Partial sums of each segment, then the norm of all."""
+    counts = [norm_groups(segment.floats) for segment in segments]
+    partials = Tensor(f"partials.{index}", (sum(counts),))
+    result, first = [], 0
+    for segment, count in zip(segments, counts):  # noqa: B905 (MicroPython's zip takes no strict)
+        result.append(square_sums(segment.tensors["grad"], segment.floats, partials, first, count, device, slices))
+        first += count
+    return result + [clip(partials, first, op.tensor("norm"), bits_float(op.scalars[0]), device)]
+
+
+def adamw(op: Op, index: int, segments: list[Segment], device: Device, slices: int) -> list[Dispatch]:
+    result = []
+    for segment in segments:
+        grads, weights = segment.tensors["grad"], segment.tensors["weight"]
+        tensors = [grads, op.tensor("norm"), op.tensor("rates"), weights, segment.tensors["m"], segment.tensors["v"]]
+        part = Op("adamw", tensors, [segment.floats, segment.decayed], op.scalars)
+        result += dispatches_of(part, index, device, slices)
+    return result
+
+
+def lower_program(program: Program, segments: list[Segment], device: Device, slices: int) -> list[Dispatch]:
+    result = []
+    for index in range(len(program.ops)):
+        op = program.ops[index]
+        if op.kernel == "grad_norm":
+            result += grad_norm(op, index, segments, device, slices)
+        elif op.kernel == "adamw":
+            result += adamw(op, index, segments, device, slices)
+        else:
+            result += dispatches_of(op, index, device, slices)
+    return result
+
+
+class GpuLowered:
+    """Everything a GPU engine needs to know of a run."""
+
+    def __init__(self, config: RunConfig, device: Device) -> None:
+        check_sizes(config)
+        self.device = device
+        self.slices = slices_of(config, device)
+        self.memory: Memory
+        self.memory, made = programs(config)
+        self.programs: dict[str, Program] = {program.mode: program for program in made}
+        self.segments = segments_of(self.memory.layout, self.slices, device)
+        self.dispatches: dict[str, list[Dispatch]] = {}
+        for program in made:
+            verify(program)
+            self.dispatches[program.mode] = lower_program(program, self.segments, device, self.slices)
+        self.plan: GpuPlan = plan_gpu(self.memory, self.segments, self.slices, device, self.dispatches)

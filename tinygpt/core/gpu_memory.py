@@ -1,0 +1,216 @@
+"""A GPU's memory: a few buffers, within the device's limits, planned before anything is created.
+
+The flat vectors (weights, gradients, moments) are cut into segments that one binding can show, each in a buffer of its
+own, and all inputs share one buffer. Everything else goes to a few arenas. WebGPU refuses a dispatch that binds one
+buffer both for reading and for writing, even at places far apart: so tensors are given colours, an arena for each, such
+that no dispatch reads and writes the same colour. Within an arena a tensor's place is chosen by its lifetime, as on the CPU.
+"""
+
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.gpu_dispatch import Device, Dispatch
+from tinygpt.core.layout import ALIGNMENT, Layout, aligned
+from tinygpt.core.memory import Slot, place
+from tinygpt.core.ops import Tensor
+from tinygpt.core.program import Memory
+
+FLAT = ("weight", "grad", "m", "v")
+
+
+class Segment:
+    """A stretch of the flat vectors, cut between two parameters; `floats` of each vector, its gradient's slices apart."""
+
+    def __init__(self, number: int, start: int, floats: int, decayed: int) -> None:
+        self.number = number
+        self.start = start
+        self.floats = floats
+        self.decayed = decayed  # of its floats, those subject to weight decay
+        self.tensors: dict[str, Tensor] = {}
+        for kind in FLAT:
+            self.tensors[kind] = Tensor(f"{kind}.{number}", (floats,), kind)
+
+
+def segments_of(layout: Layout, slices: int, device: Device) -> list[Segment]:
+    limit = min(device.max_binding, device.max_buffer) // 4 // slices
+    cuts = [0]
+    for place_ in layout.places:
+        if aligned(place_.size) > limit:
+            raise TinyGPTError(
+                f"{place_.name} has {4 * place_.size * slices / 2**20:.0f} MiB, more than this GPU binds at once; "
+                f"use a smaller d_model, or another engine"
+            )
+        if place_.start + aligned(place_.size) - cuts[-1] > limit:
+            cuts.append(place_.start)
+    segments = []
+    for number in range(len(cuts)):
+        start = cuts[number]
+        end = cuts[number + 1] if number + 1 < len(cuts) else layout.size
+        decayed = max(0, min(layout.decayed, end) - start)
+        segments.append(Segment(number, start, end - start, decayed))
+    return segments
+
+
+class GpuPlan:
+    """Which buffer each tensor lies in, and where. Buffers are numbered; sizes and places are in floats."""
+
+    def __init__(self, memory: Memory, segments: list[Segment], slices: int, device: Device) -> None:
+        self.memory = memory
+        self.segments = segments
+        self.slices = slices
+        self.device = device
+        self.buffers: list[int] = []
+        self.owners: list[str] = []  # what a buffer is for
+        self.fixed: dict[str, tuple[int, int]] = {}  # of persistent tensors by name: buffer, start
+        self.temporary: dict[str, dict[str, tuple[int, int]]] = {}  # by mode
+        self.nothing = self.new_buffer(ALIGNMENT, "absent inputs")
+        self.nowhere = self.new_buffer(ALIGNMENT, "absent outputs")
+        for segment in segments:
+            for kind in FLAT:
+                tensor = segment.tensors[kind]
+                self.fixed[tensor.name] = (self.new_buffer(tensor.size * self.copies(tensor), tensor.name), 0)
+        self.inputs = self.new_buffer(0, "inputs")
+        for tensor in memory.tensors():
+            if tensor.kind == "input":
+                self.fixed[tensor.name] = (self.inputs, self.buffers[self.inputs])
+                self.buffers[self.inputs] += aligned(tensor.size)
+
+    def new_buffer(self, floats: int, owner: str) -> int:
+        self.buffers.append(floats)
+        self.owners.append(owner)
+        return len(self.buffers) - 1
+
+    def copies(self, tensor: Tensor) -> int:
+        return self.slices if tensor.kind == "grad" else 1
+
+    def find(self, mode: str, tensor: Tensor) -> tuple[int, int, int]:
+        """A tensor's buffer, its place there and its size, in floats."""
+        size = tensor.size * self.copies(tensor)
+        if tensor.kind == "grad":
+            size = aligned(tensor.size) * self.slices  # the last line's slices are whole
+        if tensor.name in self.fixed:
+            buffer, start = self.fixed[tensor.name]
+            return buffer, start, size
+        if tensor.kind in FLAT:
+            for segment in self.segments:
+                if segment.start <= tensor.start < segment.start + segment.floats:
+                    buffer, _ = self.fixed[segment.tensors[tensor.kind].name]
+                    return buffer, (tensor.start - segment.start) * self.copies(tensor), size
+        buffer, start = self.temporary[mode][tensor.name]
+        return buffer, start, size
+
+    def bytes(self) -> int:
+        return 4 * sum(self.buffers)
+
+
+def plan_gpu(
+    memory: Memory, segments: list[Segment], slices: int, device: Device, dispatches: dict[str, list[Dispatch]]
+) -> GpuPlan:
+    """Place everything that the dispatches, by mode, name."""
+    plan = GpuPlan(memory, segments, slices, device)
+    slots = {mode: lifetimes(dispatches[mode], plan) for mode in sorted(dispatches)}
+    persistent = [tensor for tensor in memory.tensors() if tensor.kind in ("output", "cache")]
+    colours = colour(dispatches, plan)
+    used: list[int] = []
+    for name in colours:
+        if colours[name] not in used:
+            used.append(colours[name])
+    for number in sorted(used):
+        fixed = [tensor for tensor in persistent if colours.get(tensor.name) == number]
+        place_arena(plan, fixed, {mode: [s for s in slots[mode] if colours[s.tensor.name] == number] for mode in slots})
+    verify_gpu_plan(plan, dispatches)
+    return plan
+
+
+def placed_elsewhere(tensor: Tensor, plan: GpuPlan) -> bool:
+    return tensor.kind in FLAT or tensor.name in plan.fixed
+
+
+def named_in(dispatch: Dispatch) -> list[Tensor]:
+    return [tensor for _, tensor in dispatch.reads + dispatch.writes if tensor is not None]
+
+
+def lifetimes(dispatches: list[Dispatch], plan: GpuPlan) -> list[Slot]:
+    """A slot for each temporary tensor: from the first dispatch that names it to the last."""
+    slots: dict[str, Slot] = {}
+    order = []
+    for index in range(len(dispatches)):
+        for tensor in named_in(dispatches[index]):
+            if tensor.kind != "temp":
+                continue
+            if tensor.name not in slots:
+                slots[tensor.name] = Slot(tensor, index, index)
+                order.append(slots[tensor.name])
+            slots[tensor.name].last = index
+    return order
+
+
+def colour(dispatches: dict[str, list[Dispatch]], plan: GpuPlan) -> dict[str, int]:
+    """A colour for each tensor of the arenas, by name: the first that none of its opponents has."""
+    opponents: dict[str, list[str]] = {}
+    order = []
+    for mode in sorted(dispatches):
+        for dispatch in dispatches[mode]:
+            sides = []
+            for side in (dispatch.reads, dispatch.writes):
+                here = [t.name for _, t in side if t is not None and not placed_elsewhere(t, plan)]
+                for name in here:
+                    if name not in opponents:
+                        opponents[name] = []
+                        order.append(name)
+                sides.append(here)
+            for a in sides[0]:
+                for b in sides[1]:
+                    opponents[a].append(b)
+                    opponents[b].append(a)
+    colours: dict[str, int] = {}
+    for name in order:
+        taken = [colours[other] for other in opponents[name] if other in colours]
+        number = 0
+        while number in taken:
+            number += 1
+        colours[name] = number
+    return colours
+
+
+def place_arena(plan: GpuPlan, fixed: list[Tensor], slots: dict[str, list[Slot]]) -> None:
+    """Put tensors of one colour into a buffer, and what is beyond its largest size into further ones."""
+    limit = plan.device.max_buffer // 4
+    buffer = plan.new_buffer(0, "arena")
+    end = 0
+    for tensor in fixed:
+        plan.fixed[tensor.name] = (buffer, end)
+        end += aligned(tensor.size)
+    size, left = end, {}
+    for mode in sorted(slots):
+        size = max(size, place(slots[mode], end))
+        left[mode] = [slot for slot in slots[mode] if slot.start + slot.size > limit]
+        here = plan.temporary.setdefault(mode, {})
+        for slot in slots[mode]:
+            if slot.start + slot.size <= limit:
+                here[slot.tensor.name] = (buffer, slot.start)
+            elif slot.size > min(limit, plan.device.max_binding // 4):
+                raise TinyGPTError(
+                    f"{slot.tensor.name} has {4 * slot.size / 2**20:.0f} MiB, more than this GPU binds at once; "
+                    f"use a smaller batch or ctx, or another engine"
+                )
+    plan.buffers[buffer] = min(size, limit)
+    if any(left[mode] for mode in left):
+        place_arena(plan, [], left)
+
+
+def verify_gpu_plan(plan: GpuPlan, dispatches: dict[str, list[Dispatch]]) -> None:
+    """Bindings lie inside their buffers, no larger than a binding may be, and no dispatch reads what it writes."""
+    for mode in dispatches:
+        for dispatch in dispatches[mode]:
+            sides = []
+            for side in (dispatch.reads, dispatch.writes):
+                found = [plan.find(mode, tensor) for _, tensor in side if tensor is not None]
+                for buffer, start, size in found:
+                    if start % ALIGNMENT or start + size > plan.buffers[buffer] or 4 * size > plan.device.max_binding:
+                        raise TinyGPTError(
+                            f"the GPU's {mode} plan has a wrong binding in {dispatch.entry}; this is a bug"
+                        )
+                sides.append([buffer for buffer, _, _ in found])
+            if any(buffer in sides[1] for buffer in sides[0]):
+                raise TinyGPTError(
+                    f"the GPU's {mode} plan reads and writes one buffer in {dispatch.entry}; this is a bug"
+                )
