@@ -1,4 +1,5 @@
 // What this browser or Node can run.
+import { findWebGpu } from "./gpu.ts";
 import type { Capabilities, WasmBuild } from "./protocol.ts";
 
 export const MAX_THREADS = 64; // core/lowering.py: so many have working memory
@@ -39,7 +40,7 @@ export function cores(): number {
   return Math.max(1, Math.min(MAX_THREADS, navigator.hardwareConcurrency || 1));
 }
 
-export function capabilities(): Capabilities {
+export async function capabilities(): Promise<Capabilities> {
   const builds = runnableBuilds();
   const isolated = canShareMemory();
   let note = "";
@@ -47,5 +48,5 @@ export function capabilities(): Capabilities {
   else if (!isolated)
     note = "This page is not cross-origin isolated, so training uses one thread; serve it with COOP and COEP headers.";
   else if (builds[0] === "scalar") note = "This browser has no WebAssembly SIMD, so training will be slow.";
-  return { builds, threads: isolated ? cores() : 1, isolated, memory64: hasMemory64(), note };
+  return { builds, threads: isolated ? cores() : 1, isolated, memory64: hasMemory64(), webgpu: await findWebGpu(), note };
 }

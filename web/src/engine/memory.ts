@@ -19,7 +19,7 @@ export interface MemoryMap {
   is64: boolean;
 }
 
-export function layOut(recipe: Recipe, threads: number, has64: boolean): MemoryMap {
+export function layOut(recipe: Pick<Recipe, "words" | "arena">, threads: number, has64: boolean): MemoryMap {
   // What the linker used is less than a page behind the module's own stack; there are no static data to speak of.
   let end = STACK + PAGE;
   const stacks = [];

@@ -1,5 +1,5 @@
 // The bytes of a .tinygpt file, see docs/format.md. What the header says is Python's; here are the bytes around it.
-import type { Recipe, State } from "./contract.ts";
+import type { RunFacts, State } from "./contract.ts";
 
 const PREFIX = 12; // magic, version, length of the header
 const VERSION = 2;
@@ -9,6 +9,8 @@ interface Entry {
   shape: number[];
 }
 
+type ModelShape = Pick<RunFacts, "parameters" | "moves">;
+
 export interface ModelFile {
   header: Record<string, unknown>;
   step: number;
@@ -16,7 +18,7 @@ export interface ModelFile {
 }
 
 /** The state as a file holds it: the step, then w, m and v of each parameter. */
-export function stateBytes(recipe: Recipe, { step, w, m, v }: State): Uint8Array<ArrayBuffer> {
+export function stateBytes(recipe: ModelShape, { step, w, m, v }: State): Uint8Array<ArrayBuffer> {
   const vectors = m && v ? [w, m, v] : [w];
   const floats = new Float32Array(1 + vectors.length * w.length);
   new DataView(floats.buffer).setInt32(0, step, true);
@@ -29,7 +31,7 @@ export function stateBytes(recipe: Recipe, { step, w, m, v }: State): Uint8Array
   return new Uint8Array(floats.buffer);
 }
 
-function inFileOrder(recipe: Recipe): Recipe["moves"] {
+function inFileOrder(recipe: ModelShape): RunFacts["moves"] {
   return [...recipe.moves].sort((a, b) => a[0] - b[0]);
 }
 
@@ -66,7 +68,7 @@ export function readModelFile(file: Uint8Array): ModelFile {
 }
 
 /** The file's tensors as an engine takes them, once they agree with the recipe and with the file's own digest. */
-export async function stateOf({ header, step, state }: ModelFile, recipe: Recipe): Promise<State> {
+export async function stateOf({ header, step, state }: ModelFile, recipe: ModelShape): Promise<State> {
   const vectors = [3, 1].find((count) => state.length === 4 * count * recipe.parameters);
   if (!vectors)
     throw new Error(`the file has ${state.length} bytes of state, which do not fit a model of ${recipe.parameters} parameters`);

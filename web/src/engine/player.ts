@@ -50,6 +50,20 @@ export async function makePlayer(recipe: Recipe, options: PlayerOptions): Promis
   return { ...base, run: (mode) => team.run(mode), close: () => team.close() };
 }
 
+/** Start values for an engine that computes elsewhere: of one tensor at a time, of at most so many floats. */
+export async function makeDraw(
+  largest: number,
+  kernels: KernelSource,
+): Promise<(size: number, seed: number, purpose: number, index: number, std: number) => Float32Array<ArrayBuffer>> {
+  const map = layOut({ words: {}, arena: largest }, 1, false);
+  const memory = allocate(map, false);
+  const own = new Instance(await compile("scalar.wasm", kernels), memory, map);
+  return (size, ...stream) => {
+    own.draw(0, size, ...stream);
+    return new Float32Array(memory.buffer as ArrayBuffer, map.arena, size);
+  };
+}
+
 function chosenBuild(asked: WasmBuild | undefined): WasmBuild {
   const builds = runnableBuilds();
   if (builds.length === 0) throw new Error("there is no WebAssembly here");

@@ -3,7 +3,7 @@
 //   const worker = new Worker(new URL("../engine/worker.ts", import.meta.url), { type: "module" });
 //   worker.onmessage = ({ data }: MessageEvent<FromWorker>) => ...
 //
-// The worker first says "ready". After "start" it sends "started", then core's events, then one of "stopped" or
+// The worker first says "ready". After "start" it may tell of "progress", then sends "started", then core's events, then one of "stopped" or
 // "error"; after either another "start" may follow. "save" is answered by "saved", "sample" by "sampled", or by "error".
 
 /** Any settings of core/config.py's ModelConfig and TrainConfig, by name, over the preset's. */
@@ -12,12 +12,25 @@ export type Changes = Record<string, number | string>;
 export type WasmBuild = "scalar" | "simd" | "relaxed";
 export const BUILD_NAMES: Record<WasmBuild, string> = { relaxed: "relaxed SIMD", simd: "SIMD", scalar: "no SIMD" };
 
+export type EngineName = "webgpu" | "wasm";
+
+/** A GPU's adapter. A software adapter computes on the CPU: it is never called a GPU. */
+export interface WebGpu {
+  adapter: string;
+  software: boolean;
+}
+
+export function adapterLabel({ adapter, software }: WebGpu): string {
+  return software ? `software adapter: ${adapter}, not a GPU` : adapter;
+}
+
 /** What this tab can do. `note` is one sentence for the user where something is missing, else empty. */
 export interface Capabilities {
   builds: WasmBuild[]; // that run here, the best first
   threads: number; // the default: the cores, or 1 without cross-origin isolation
   isolated: boolean; // whether memory can be shared among threads
   memory64: boolean;
+  webgpu: WebGpu | null;
   note: string;
 }
 
@@ -55,7 +68,8 @@ export type ToWorker =
       preset: string;
       changes: Changes;
       text: Uint8Array; // the whole corpus; core splits off the validation part
-      threads?: number; // 0 or absent: as many as the machine has
+      engine?: EngineName; // absent: WebAssembly
+      threads?: number; // of WebAssembly; 0 or absent: as many as the machine has
       build?: WasmBuild; // absent: the best one that runs
       resume?: Uint8Array; // a .tinygpt file to go on from; its model settings win over the preset's
       prompt?: string; // what samples begin with
@@ -83,10 +97,11 @@ export type StopReason = "finished" | "early-stop" | "stopped";
 
 export type FromWorker =
   | { type: "ready"; capabilities: Capabilities; presets: Preset[]; knobs: Knob[]; defaultPreset: string }
+  | { type: "progress"; made: number; of: number } // kernels compiled for the GPU
   | {
       type: "started";
       config: RunConfig;
-      engine: string; // one line: build, threads, memory
+      engine: string; // one line: what computes, and how much memory it has
       parameters: number;
       arenaBytes: number;
       trainBytes: number;
@@ -97,4 +112,8 @@ export type FromWorker =
   | { type: "saved"; bytes: Uint8Array; name: string }
   | { type: "sampled"; text: string }
   | { type: "stopped"; reason: StopReason; step: number }
-  | { type: "error"; message: string }; // one sentence for the user; the run, if any, has ended
+  /**
+   * One sentence for the user; the run, if any, has ended. Where the engine is gone with the model in it, `lost` is the
+   * last state of it that was kept, as a .tinygpt file, or null.
+   */
+  | { type: "error"; message: string; lost?: { bytes: Uint8Array<ArrayBuffer>; name: string } | null };

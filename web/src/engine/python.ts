@@ -1,6 +1,7 @@
 // MicroPython in a worker, with tinygpt/core importable: the tab's half of tinygpt/core/tab.py.
 import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
-import type { Engine, Recipe } from "./contract.ts";
+import type { Engine, GpuRecipe, Recipe } from "./contract.ts";
+import type { DeviceFacts } from "./gpu.ts";
 import type { Knob, Preset, RunConfig } from "./protocol.ts";
 
 const HEAP = 128 * 1024 * 1024; // bytes; a program of the largest preset takes a few MB
@@ -18,10 +19,11 @@ export interface Request {
   prompt?: string;
   header?: unknown; // of the file to go on from
   step?: number;
+  device?: DeviceFacts; // of the GPU to plan for; absent: plan for WebAssembly
 }
 
 export interface Plan {
-  recipe: Recipe;
+  recipe: Recipe | GpuRecipe; // as the request had a device or not
   config: RunConfig;
   parameters: number;
   trainBytes: number;
@@ -36,6 +38,7 @@ export interface Page {
   stopping(): boolean;
   requests(): string; // and forget them
   save(header: string, step: number): Promise<void>;
+  keep(header: string, step: number): Promise<void>; // the state, in case the engine is lost
   sampled(text: string): void;
   refused(message: string): void;
 }
@@ -105,6 +108,7 @@ export function bridge(engine: Engine, onFault: (error: unknown) => void) {
   };
   const text = (floats: Float32Array): string => JSON.stringify(Array.from(floats));
   return {
+    metricsEvery: () => engine.metricsEvery,
     trainStep: (step: string) => watched(engine.trainStep(...(JSON.parse(step) as [number, number[], number[]]))),
     readMetrics: () =>
       watched(engine.readMetrics().then((rows) => JSON.stringify(rows.map((row) => [row.step, row.loss, row.gradNorm])))),

@@ -1,11 +1,13 @@
-// Lets Python drive an engine here, in Node or in a browser, as if it were its own: tinygpt/engines/wasm.py is the
-// other side. The runner asks for a command by sending the answer to the one before; a command and an answer are
+// Lets Python drive an engine here, in Node or in a browser, as if it were its own: tinygpt/engines/driven.py is
+// the other side. The runner asks for a command by sending the answer to the one before; a command and an answer are
 // each a frame: uint32 length of the JSON, the JSON, any bytes.
-import type { Recipe } from "./contract.ts";
+import type { DrivenEngine, GpuRecipe, Place, Recipe } from "./contract.ts";
 import { capabilities } from "./features.ts";
+import { Gpu } from "./gpu.ts";
 import type { PlayerOptions } from "./player.ts";
 import type { WasmBuild } from "./protocol.ts";
 import { WasmEngine } from "./wasm.ts";
+import { WebGpuEngine } from "./webgpu.ts";
 
 interface Frame {
   json: Record<string, unknown>;
@@ -15,6 +17,8 @@ interface Frame {
 type Command =
   | { type: "wait" } // nothing to do for now
   | { type: "open"; recipe: Recipe; threads: number; build?: WasmBuild; force64?: boolean }
+  | { type: "gpu" } // have a device for the next open-gpu; its limits, for lowering
+  | { type: "open-gpu"; recipe: GpuRecipe }
   | { type: "corpus"; train: number } // bytes: the training part, then the validation part
   | { type: "steps"; steps: [step: number, rates: number[], offsets: number[]][] }
   | { type: "eval"; offsets: number[] }
@@ -23,9 +27,10 @@ type Command =
   | { type: "set-step"; step: number }
   | { type: "prefill" }
   | { type: "decode"; token: number }
-  | { type: "read"; place: number; size: number } // the arena itself, for tests of kernels
-  | { type: "write"; place: number }
+  | { type: "read"; place: Place; size: number } // the memory itself
+  | { type: "write"; place: Place }
   | { type: "run"; modes: string[] }
+  | { type: "profile"; mode: string } // of WebGPU: nanoseconds of each dispatch
   | { type: "evaluate"; code: string } // JavaScript, for tests: an async function's body
   | { type: "close" };
 
@@ -51,14 +56,15 @@ function bytesOf(floats: Float32Array): Uint8Array<ArrayBuffer> {
 }
 
 class Runner {
-  private engine: WasmEngine | null = null;
+  private engine: DrivenEngine | null = null;
+  private gpu: Gpu | null = null;
   private readonly kernels: PlayerOptions["kernels"];
 
   constructor(kernels: PlayerOptions["kernels"]) {
     this.kernels = kernels;
   }
 
-  private get opened(): WasmEngine {
+  private get opened(): DrivenEngine {
     if (!this.engine) throw new Error("no engine is open");
     return this.engine;
   }
@@ -70,11 +76,27 @@ class Runner {
     switch (command.type) {
       case "open": {
         this.engine?.close();
+        this.engine = null;
         const { threads, build, force64 } = command;
         const options: PlayerOptions = { kernels: this.kernels, threads };
         if (build) options.build = build;
         if (force64) options.force64 = force64;
         this.engine = await WasmEngine.create(command.recipe, options);
+        return say({ description: this.engine.describe(), threads: this.engine.threads });
+      }
+      case "gpu":
+        this.engine?.close();
+        this.engine = null;
+        this.gpu?.close();
+        this.gpu = await Gpu.open();
+        return say({ device: this.gpu.facts(), ...this.gpu.info });
+      case "open-gpu": {
+        this.engine?.close();
+        this.engine = null;
+        const gpu = this.gpu ?? (await Gpu.open());
+        this.gpu = null; // it is the engine's now
+        const shaders = async (file: string): Promise<string> => new TextDecoder().decode(await this.kernels(file));
+        this.engine = await WebGpuEngine.create(gpu, command.recipe, { kernels: this.kernels, shaders });
         return say({ description: this.engine.describe(), threads: this.engine.threads });
       }
       case "corpus":
@@ -89,9 +111,9 @@ class Runner {
       case "eval":
         return say({ loss: String(await this.opened.evalLoss(command.offsets)) });
       case "take":
-        return send(this.opened.take(command.name, command.start, command.size));
+        return send(await this.opened.take(command.name, command.start, command.size));
       case "put":
-        this.opened.put(command.name, command.start, floats());
+        await this.opened.put(command.name, command.start, floats());
         return say({});
       case "set-step":
         this.opened.setStep(command.step);
@@ -100,18 +122,18 @@ class Runner {
         return send(await this.opened.prefill(bytes));
       case "decode":
         return send(await this.opened.decode(command.token));
-      case "read": {
-        const { memory, arena } = this.opened.player;
-        return { json: {}, bytes: new Uint8Array(memory.buffer, arena + 4 * command.place, 4 * command.size).slice() };
-      }
-      case "write": {
-        const { memory, arena } = this.opened.player;
-        new Uint8Array(memory.buffer, arena + 4 * command.place, bytes.length).set(bytes);
+      case "read":
+        return { json: {}, bytes: await this.opened.read(command.place, command.size) };
+      case "write":
+        await this.opened.write(command.place, bytes.slice());
         return say({});
-      }
       case "run":
-        for (const mode of command.modes) await this.opened.player.run(mode);
+        for (const mode of command.modes) await this.opened.run(mode);
         return say({});
+      case "profile": {
+        if (!(this.opened instanceof WebGpuEngine)) throw new Error("only the WebGPU engine has a clock for kernels");
+        return { json: {}, bytes: new Uint8Array((await this.opened.profile(command.mode)).buffer) };
+      }
       case "evaluate": {
         const body = new Function(`return (async () => { ${command.code} })()`) as () => Promise<unknown>;
         return say({ value: await body() });
@@ -119,6 +141,8 @@ class Runner {
       case "close":
         this.engine?.close();
         this.engine = null;
+        this.gpu?.close();
+        this.gpu = null;
         return say({});
       case "wait":
         return say({});
@@ -129,7 +153,7 @@ class Runner {
 /** Serves commands until the other side is gone. */
 export async function serve(exchange: string, kernels: PlayerOptions["kernels"]): Promise<void> {
   const runner = new Runner(kernels);
-  let answer: Frame = { json: { capabilities: capabilities() }, bytes: NO_BYTES };
+  let answer: Frame = { json: { capabilities: await capabilities() }, bytes: NO_BYTES };
   for (;;) {
     let response: Response;
     try {

@@ -1,0 +1,154 @@
+// The GPU as a browser gives it: the adapter's name, a device with all that it can do, and what befalls it.
+import type { WebGpu } from "./protocol.ts";
+
+/** What lowering must know of the device, under the names of core/gpu_dispatch.py's Device. */
+export interface DeviceFacts {
+  max_buffer: number;
+  max_binding: number;
+  max_groups: number;
+  max_invocations: number;
+  max_shared: number;
+  subgroups: boolean;
+  f16: boolean;
+  tensor: boolean; // WGSL in browsers has no words for matrix units
+}
+
+const WANTED_LIMITS = [
+  "maxBufferSize",
+  "maxStorageBufferBindingSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupStorageSize",
+  "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupSizeY",
+  "maxComputeWorkgroupSizeZ",
+] as const;
+const WANTED_FEATURES = ["subgroups", "shader-f16", "timestamp-query"] as const;
+const SOFTWARE = /swiftshader|llvmpipe|lavapipe|softpipe|\bwarp\b|microsoft basic render/i;
+const PATIENCE = 10_000; // ms: a driver may hang, and the page need not
+
+const SMALLER = "use a smaller preset, batch or ctx, or the WebAssembly engine";
+
+async function findAdapter(): Promise<GPUAdapter | null> {
+  if (typeof navigator === "undefined" || !("gpu" in navigator) || !navigator.gpu) return null;
+  const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), PATIENCE));
+  return Promise.race([navigator.gpu.requestAdapter({ powerPreference: "high-performance" }), late]).catch(() => null);
+}
+
+export function nameOf(adapter: GPUAdapter): WebGpu {
+  const { vendor, architecture, device, description } = adapter.info;
+  const name = description || [vendor, architecture, device].filter(Boolean).join(" ") || "unnamed adapter";
+  const all = [vendor, architecture, device, description].join(" ");
+  // Where the flag stands has changed between browsers.
+  const fallback = adapter.info.isFallbackAdapter || Boolean((adapter as { isFallbackAdapter?: boolean }).isFallbackAdapter);
+  return { adapter: name, software: fallback || SOFTWARE.test(all) };
+}
+
+export async function findWebGpu(): Promise<WebGpu | null> {
+  const adapter = await findAdapter();
+  return adapter && nameOf(adapter);
+}
+
+/** A device, for one engine. Once it is lost, all that is asked of it is refused with the same sentence. */
+export class Gpu {
+  readonly device: GPUDevice;
+  readonly info: WebGpu;
+  private fault: Error | null = null;
+  private closed = false;
+  private readonly lost: Promise<void>;
+
+  private constructor(device: GPUDevice, info: WebGpu) {
+    this.device = device;
+    this.info = info;
+    this.lost = device.lost.then(({ message }) => {
+      this.fault ??= new Error(
+        this.closed
+          ? "the engine is closed"
+          : `the GPU was lost (${message.trim() || "the browser does not say why"}); go on from the last saved model, ` +
+              "on the WebAssembly engine if it happens again",
+      );
+    });
+    device.onuncapturederror = ({ error }) => {
+      this.fault ??= new Error(
+        error instanceof GPUOutOfMemoryError
+          ? `the GPU is out of memory (${error.message}); ${SMALLER}`
+          : `the GPU refused a command (${error.message}); go on from the last saved model on the WebAssembly engine`,
+      );
+    };
+  }
+
+  static async open(): Promise<Gpu> {
+    const adapter = await findAdapter();
+    if (!adapter) throw new Error("there is no WebGPU in this browser, or no GPU it may use; use the WebAssembly engine");
+    try {
+      const device = await adapter.requestDevice({
+        requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)) as GPUFeatureName[],
+        requiredLimits: Object.fromEntries(WANTED_LIMITS.map((limit) => [limit, adapter.limits[limit]])),
+      });
+      return new Gpu(device, nameOf(adapter));
+    } catch (error) {
+      throw new Error(`the GPU ${nameOf(adapter).adapter} could not be had (${String(error)}); use the WebAssembly engine`);
+    }
+  }
+
+  facts(): DeviceFacts {
+    const { limits, features } = this.device;
+    return {
+      max_buffer: limits.maxBufferSize,
+      max_binding: limits.maxStorageBufferBindingSize,
+      max_groups: limits.maxComputeWorkgroupsPerDimension,
+      max_invocations: limits.maxComputeInvocationsPerWorkgroup,
+      max_shared: limits.maxComputeWorkgroupStorageSize,
+      subgroups: features.has("subgroups"),
+      f16: features.has("shader-f16"),
+      tensor: false,
+    };
+  }
+
+  /** Whether the device is lost, or in a state that nobody knows. */
+  get broken(): boolean {
+    return this.fault !== null;
+  }
+
+  /** Throws where the device is lost or has refused something. */
+  check(): void {
+    if (this.fault) throw this.fault;
+  }
+
+  /** The promise's value; where it fails because the device is lost, the sentence that says so. */
+  async outcome<T>(work: Promise<T>): Promise<T> {
+    this.check();
+    try {
+      const value = await work;
+      this.check();
+      return value;
+    } catch (error) {
+      // The device may say only a little later that it was lost.
+      await Promise.race([this.lost, new Promise((resolve) => setTimeout(resolve, 500))]);
+      this.check();
+      throw error;
+    }
+  }
+
+  /** What `work` makes, once the device has taken it; else its complaint in a sentence. */
+  async accepted<T>(work: () => T, sentence: (message: string) => string): Promise<T> {
+    this.check();
+    const filters = ["internal", "out-of-memory", "validation"] as const;
+    for (const filter of filters) this.device.pushErrorScope(filter);
+    let made: T;
+    try {
+      made = work();
+    } finally {
+      const errors = Promise.all(filters.map(() => this.device.popErrorScope()));
+      const [error] = (await this.outcome(errors)).filter((found) => found !== null);
+      if (error instanceof GPUOutOfMemoryError) throw new Error(`${sentence(error.message)}; ${SMALLER}`);
+      if (error) throw new Error(sentence(error.message));
+    }
+    return made;
+  }
+
+  close(): void {
+    this.closed = true;
+    this.device.destroy();
+  }
+}

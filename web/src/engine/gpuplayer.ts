@@ -1,0 +1,214 @@
+// Replays lists of dispatches on a GPU's buffers. All decisions were made in Python.
+import type { DispatchRecipe, GpuPrograms } from "./contract.ts";
+import type { Gpu } from "./gpu.ts";
+import { gib } from "./memory.ts";
+import { makePipelines, type Pipeline, type ShaderSource } from "./shaders.ts";
+
+interface Dispatch {
+  pipeline: GPUComputePipeline;
+  group: GPUBindGroup;
+  grid: [x: number, y: number, z: number];
+}
+
+/** Bytes of a buffer. */
+export interface Piece {
+  buffer: number;
+  offset: number;
+  size: number;
+}
+
+const QUERIES = 4096; // timestamps a query set may have
+const WRITTEN_AT_ONCE = 2 ** 27; // bytes that may wait in the queue to be written
+
+export class GpuPlayer {
+  readonly gpu: Gpu;
+  readonly bytes: number;
+  private readonly buffers: GPUBuffer[];
+  private readonly programs: Record<string, Dispatch[]>;
+  private readonly tried = new Set<string>(); // modes whose commands the device has taken before
+  private waiting = 0; // bytes written since the queue was last known to be empty
+
+  private constructor(gpu: Gpu, buffers: GPUBuffer[], programs: Record<string, Dispatch[]>) {
+    this.gpu = gpu;
+    this.buffers = buffers;
+    this.programs = programs;
+    this.bytes = buffers.reduce((sum, buffer) => sum + buffer.size, 0);
+  }
+
+  static async create(
+    gpu: Gpu,
+    recipe: GpuPrograms,
+    shaders: ShaderSource,
+    onProgress?: (made: number, of: number) => void,
+  ): Promise<GpuPlayer> {
+    const buffers = await allocate(gpu, recipe.buffers);
+    const pipelines = await makePipelines(gpu, recipe.pipelines, shaders, onProgress);
+    const programs = await gpu.accepted(
+      () => bind(gpu.device, recipe.programs, pipelines, buffers),
+      (message) => `the GPU does not take the program's bindings: ${message}`,
+    );
+    return new GpuPlayer(gpu, buffers, programs);
+  }
+
+  /** Hands the whole program to the GPU, then what `after` adds; it is not waited for. */
+  async submit(mode: string, after: (encoder: GPUCommandEncoder) => void = () => undefined): Promise<void> {
+    const program = this.programs[mode];
+    if (!program) throw new Error(`there is no program '${mode}'`);
+    this.gpu.check();
+    const send = (): void => {
+      const encoder = this.gpu.device.createCommandEncoder({ label: mode });
+      const pass = encoder.beginComputePass({ label: mode });
+      for (const dispatch of program) encode(pass, dispatch);
+      pass.end();
+      after(encoder);
+      this.gpu.device.queue.submit([encoder.finish()]);
+    };
+    if (this.tried.has(mode)) return send();
+    await this.gpu.accepted(send, (message) => `the GPU refused the program '${mode}': ${message}`);
+    this.tried.add(mode);
+  }
+
+  copyTo(target: GPUBuffer, at: number, { buffer, offset, size }: Piece, encoder: GPUCommandEncoder): void {
+    encoder.copyBufferToBuffer(this.buffers[buffer]!, offset, target, at, size);
+  }
+
+  /** Writes behind all that was handed to the GPU before. Of large data it waits until the GPU has them. */
+  async write(buffer: number, offset: number, data: Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>): Promise<void> {
+    this.gpu.check();
+    this.gpu.device.queue.writeBuffer(this.buffers[buffer]!, offset, data.buffer, data.byteOffset, data.byteLength);
+    this.waiting += data.byteLength;
+    if (this.waiting < WRITTEN_AT_ONCE) return;
+    this.waiting = 0;
+    await this.gpu.outcome(this.gpu.device.queue.onSubmittedWorkDone());
+  }
+
+  /** The pieces one after the other, as they are once all that was handed over before is done. */
+  async read(pieces: Piece[]): Promise<ArrayBuffer> {
+    const total = pieces.reduce((sum, { size }) => sum + size, 0);
+    return this.collect(total, (target, encoder) => {
+      let at = 0;
+      for (const piece of pieces) {
+        this.copyTo(target, at, piece, encoder);
+        at += piece.size;
+      }
+    });
+  }
+
+  /** What `fill` copies into a buffer of so many bytes. */
+  async collect(bytes: number, fill: (target: GPUBuffer, encoder: GPUCommandEncoder) => void): Promise<ArrayBuffer> {
+    const { device } = this.gpu;
+    let target!: GPUBuffer;
+    const taken = this.gpu.accepted(
+      () => {
+        target = device.createBuffer({ size: bytes, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+        const encoder = device.createCommandEncoder();
+        fill(target, encoder);
+        device.queue.submit([encoder.finish()]);
+      },
+      (message) => `${gib(bytes)} could not be read from the GPU: ${message}`,
+    );
+    const copy = target.mapAsync(GPUMapMode.READ); // one way to the GPU and back, not two
+    copy.catch(() => undefined);
+    await taken;
+    await this.gpu.outcome(copy);
+    return emptied(target);
+  }
+
+  /** Runs a program with a clock around each dispatch: nanoseconds of each. */
+  async profile(mode: string): Promise<Float64Array<ArrayBuffer>> {
+    const { device } = this.gpu;
+    if (!device.features.has("timestamp-query")) throw new Error("this GPU has no clock for kernels (timestamp-query)");
+    const program = this.programs[mode];
+    if (!program) throw new Error(`there is no program '${mode}'`);
+    const times = new Float64Array(program.length);
+    for (let start = 0; start < program.length; start += QUERIES / 2) {
+      const part = program.slice(start, start + QUERIES / 2);
+      const stamps = new BigInt64Array(await this.timed(part));
+      part.forEach((_, i) => (times[start + i] = Number(stamps[2 * i + 1]! - stamps[2 * i]!)));
+    }
+    return times;
+  }
+
+  private async timed(part: Dispatch[]): Promise<ArrayBuffer> {
+    const { device } = this.gpu;
+    const queries = device.createQuerySet({ type: "timestamp", count: 2 * part.length });
+    const resolved = device.createBuffer({ size: 16 * part.length, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC });
+    const stamps = await this.collect(16 * part.length, (target, encoder) => {
+      part.forEach((dispatch, i) => {
+        const timestampWrites = { querySet: queries, beginningOfPassWriteIndex: 2 * i, endOfPassWriteIndex: 2 * i + 1 };
+        const pass = encoder.beginComputePass({ timestampWrites });
+        encode(pass, dispatch);
+        pass.end();
+      });
+      encoder.resolveQuerySet(queries, 0, 2 * part.length, resolved, 0);
+      encoder.copyBufferToBuffer(resolved, 0, target, 0, 16 * part.length);
+    });
+    queries.destroy();
+    resolved.destroy();
+    return stamps;
+  }
+
+  close(): void {
+    this.gpu.close();
+  }
+}
+
+/** A copy of a buffer that is mapped, which is then gone. */
+function emptied(target: GPUBuffer): ArrayBuffer {
+  const copy = target.getMappedRange().slice(0);
+  target.destroy();
+  return copy;
+}
+
+async function allocate(gpu: Gpu, sizes: number[]): Promise<GPUBuffer[]> {
+  const { device } = gpu;
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  const largest = Math.max(0, ...sizes);
+  if (largest > device.limits.maxBufferSize)
+    throw new Error(
+      `this run needs a buffer of ${gib(largest)}, but this GPU's have at most ${gib(device.limits.maxBufferSize)}; ` +
+        "use a smaller preset, batch or ctx, or the WebAssembly engine",
+    );
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+  return gpu.accepted(
+    () => sizes.map((size) => device.createBuffer({ size, usage })),
+    (message) => `this run needs ${gib(total)} of GPU memory, which cannot be had (${message})`,
+  );
+}
+
+/** Bind groups are made once; a dispatch that binds the same again shares them. */
+function bind(
+  device: GPUDevice,
+  programs: Record<string, DispatchRecipe[]>,
+  pipelines: Pipeline[],
+  buffers: GPUBuffer[],
+): Record<string, Dispatch[]> {
+  const groups = new Map<string, GPUBindGroup>();
+  const group = (layout: GPUBindGroupLayout, pipeline: number, places: number[]): GPUBindGroup => {
+    const key = `${pipeline} ${places.join(" ")}`;
+    let made = groups.get(key);
+    if (!made) {
+      const entries: GPUBindGroupEntry[] = [];
+      for (let i = 0; i < places.length; i += 3)
+        entries.push({
+          binding: i / 3,
+          resource: { buffer: buffers[places[i]!]!, offset: places[i + 1]!, size: places[i + 2]! },
+        });
+      groups.set(key, (made = device.createBindGroup({ layout, entries })));
+    }
+    return made;
+  };
+  const bound: Record<string, Dispatch[]> = {};
+  for (const [mode, dispatches] of Object.entries(programs))
+    bound[mode] = dispatches.map(([number, x, y, z, ...places]) => {
+      const { pipeline, layout } = pipelines[number!]!;
+      return { pipeline, group: group(layout, number!, places), grid: [x!, y!, z!] };
+    });
+  return bound;
+}
+
+function encode(pass: GPUComputePassEncoder, { pipeline, group, grid }: Dispatch): void {
+  pass.setPipeline(pipeline);
+  pass.setBindGroup(0, group);
+  pass.dispatchWorkgroups(...grid);
+}
