@@ -31,8 +31,10 @@ from tinygpt.kernels.wasm import BUILDS, compile_wasm
 
 ROOT = Path(__file__).parents[2]
 WEB = ROOT / "web"
+SHADERS = ROOT / "tinygpt" / "kernels"
 MICROPYTHON = "@micropython/micropython-webassembly-pyscript"
 POLL = 10.0  # seconds after which a runner without work is told to ask again
+WEBGPU_ADAPTER = "TINYGPT_WEBGPU_ADAPTER"  # "default": the machine's own; "swiftshader": Chromium's, on the CPU
 START = 60.0  # seconds a runner may take to say its first word
 SILENCE = 60.0  # seconds without a sign of life after which a tab is given up
 
@@ -50,7 +52,11 @@ const gone = () => { if (++missed > 2) { worker.terminate(); window.close(); } }
 setInterval(() => fetch("/alive").then(() => (missed = 0), gone), 1000);
 </script>"""
 WORKER = b"""import { serve } from "/engine/runner.ts";
-serve("/exchange", async (file) => (await fetch("/kernels/" + file)).arrayBuffer());
+serve("/exchange", async (file) => {
+  const response = await fetch("/kernels/" + file);
+  if (!response.ok) throw new Error("there are no kernels " + file);
+  return response.arrayBuffer();
+});
 """
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -65,7 +71,12 @@ CHROMIUM_FLAGS = [
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",
     "--disable-dev-shm-usage",
-    "--disable-gpu",
+]
+WEBGPU_FLAGS = [
+    "--ignore-gpu-blocklist",
+    "--enable-unsafe-webgpu",
+    "--enable-webgpu-developer-features",  # clocks of kernels without rounding
+    "--enable-features=Vulkan",
 ]
 
 
@@ -81,6 +92,13 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], bytes]:
 
 def find_chromium() -> str | None:
     return os.environ.get("TINYGPT_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+
+
+def webgpu_flags() -> list[str]:
+    """What makes Chromium give a page WebGPU: on SwiftShader, where this machine shows no GPU or we are told to."""
+    has_gpu = sys.platform != "linux" or Path("/dev/dri").exists() or Path("/dev/nvidiactl").exists()
+    adapter = os.environ.get(WEBGPU_ADAPTER) or ("default" if has_gpu else "swiftshader")
+    return [*WEBGPU_FLAGS, *([] if adapter == "default" else [f"--use-webgpu-adapter={adapter}"])]
 
 
 def node_command() -> list[str]:
@@ -152,6 +170,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.reply(b"")
             elif folder == "kernels" and name in runner.kernels:
                 self.reply(runner.kernels[name], "application/wasm")
+            elif folder == "kernels" and name in {path.name for path in SHADERS.glob("*.wgsl")}:
+                self.reply((SHADERS / name).read_bytes(), "text/wgsl")
             elif folder == "kernels" and name in {build.file for build in BUILDS}:
                 build = next(build for build in BUILDS if build.file == name)
                 self.reply(compile_wasm(build).read_bytes(), "application/wasm")
@@ -193,7 +213,7 @@ class Runner:
     def __init__(self, kind: str, isolated: bool = True, kernels: dict[str, bytes] | None = None) -> None:
         if not (WEB / "src" / "engine" / "runner.ts").exists():
             raise TinyGPTError(
-                "the WebAssembly engines run from a checkout of the repository; its web/ folder is missing"
+                "the engines of browsers and Node run from a checkout of the repository; its web/ folder is missing"
             )
         self.kind = kind
         self.headers = ISOLATION if isolated else {}
@@ -222,7 +242,7 @@ class Runner:
         chromium = find_chromium()
         if chromium is None:
             raise TinyGPTError("Chromium is missing; install it, or name its program in TINYGPT_CHROMIUM")
-        return [chromium, *CHROMIUM_FLAGS, f"--user-data-dir={self.folder}/profile", address + "/"]
+        return [chromium, *CHROMIUM_FLAGS, *webgpu_flags(), f"--user-data-dir={self.folder}/profile", address + "/"]
 
     def next_command(self, answer: bytes) -> bytes:
         if not self.idle:
