@@ -59,12 +59,15 @@ class TabEngine:
     """engines/base.py's contract over a JavaScript engine."""
 
     replicas = 1
-    metrics_every = 1
 
     def __init__(self, config: RunConfig, engine: "Any", session: "Session") -> None:
         self.config = config
         self.engine = engine
         self.session = session
+
+    @property
+    def metrics_every(self) -> int:
+        return int(self.engine.metricsEvery())
 
     async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
         rates = adamw_rates(self.config.train, step, lr)
@@ -112,7 +115,8 @@ class TabHost(Host):
 class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
-    The request: preset, changes, bytes (of the corpus); and of a file to go on from `header` and `step`.
+    The request: preset, changes, bytes (of the corpus); of a file to go on from `header` and `step`; of the GPU to
+    plan for `device`, else WebAssembly is.
     """
 
     def __init__(self, request: str) -> None:
@@ -127,6 +131,7 @@ class Session:
         self.config = self.config.replace(**asked["changes"])
         if header is not None and self.config.model != decode_config(header["config"]).model:
             raise TinyGPTError("a model that was loaded keeps its layers, d_model, heads and ctx")
+        self.device = asked.get("device")
         self.prompt = (asked.get("prompt") or "\n").encode()
         self.train_bytes = train_bytes(asked["bytes"], self.config.train.val_fraction)
         self.val_bytes = asked["bytes"] - self.train_bytes
@@ -139,7 +144,7 @@ class Session:
         check_corpus(self.config, self.train_bytes)
         return json.dumps(
             {
-                "recipe": recipe(self.config),
+                "recipe": self.recipe(),
                 "config": self.config.as_dict(),
                 "parameters": self.parameters,
                 "trainBytes": self.train_bytes,
@@ -147,6 +152,13 @@ class Session:
                 "advice": corpus_advice(self.config, self.train_bytes, self.val_bytes, self.parameters),
             }
         )
+
+    def recipe(self) -> "dict[str, Any]":
+        if self.device is None:
+            return recipe(self.config)
+        from tinygpt.core.gpu_recipe import device_of, gpu_recipe
+
+        return gpu_recipe(self.config, device_of(self.device))
 
     def attach(self, engine: "Any", page: "Any") -> None:
         self.engine = TabEngine(self.config, engine, self)
@@ -164,11 +176,13 @@ class Session:
             return json.dumps({"error": str(error)})
 
     async def attend(self) -> None:
-        """Do what the page has asked for: {"type": "save"} or {"type": "sample", "prompt", "settings"}."""
+        """Do what the page has asked for: {"type": "save" or "keep"} or {"type": "sample", "prompt", "settings"}."""
         for request in json.loads(self.page.requests()):
             try:
                 if request["type"] == "save":
                     await self.page.save(json.dumps(self.header()), self.progress.step)
+                elif request["type"] == "keep":
+                    await self.page.keep(json.dumps(self.header()), self.progress.step)
                 else:
                     settings = SampleConfig(**request["settings"])
                     made = await generate(self.engine, self.config.model.ctx, request["prompt"].encode(), settings)
@@ -178,6 +192,7 @@ class Session:
 
     def header(self) -> "dict[str, Any]":
         """Of a file as it stands; JavaScript fills in the digest and the date."""
-        header = encode_run(self.config, self.progress, "wasm", {}, None, "")
+        engine = "wasm" if self.device is None else "webgpu"
+        header = encode_run(self.config, self.progress, engine, {}, None, "")
         header.update(encode_state(self.config.model, 3, ""))
         return header
