@@ -1,0 +1,95 @@
+"""Dispatches of attention, in the FlashAttention-2 manner: no T×T matrix is ever stored."""
+
+from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div, line_grid
+from tinygpt.core.ops import Op
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Constants = dict[str, int | float]
+
+MAX_SHARES = 4  # quads of floats that an invocation can have of each row
+PLAIN_LANES = 64
+
+# How a workgroup computes a tile of scores, best first: (ACROSS, DOWN, BLOCKS) as in attention_tile.wgsl, that is
+# ACROSS * DOWN invocations with 4 * BLOCKS rows and 4 columns each. A second block halves what is read of the columns
+# for a product, but takes twice the registers, and halves the number of workgroups.
+FORWARD_TILES = [(8, 8, 2), (8, 8, 1), (8, 4, 1), (4, 16, 1), (4, 8, 1)]
+BACKWARD_TILES = [(8, 8, 1), (8, 4, 1), (4, 16, 1), (4, 8, 1)]
+CRAMPED_TILES = [(4, 4, 1), (4, 2, 1), (4, 1, 1)]  # with idle lanes in a subgroup: where memory is too small for others
+
+
+def attention_tiles(op: Op, device: Device) -> "tuple[int, int, int] | None":
+    """The first tile that the device can hold and of which there are enough to keep it busy; None if it holds none.
+
+    Workgroup memory bounds the tile from above (it grows with D), the number of processors as well (fewer rows in a
+    tile are more workgroups), and every row of vectors must be covered by the invocations across.
+    """
+    best = None
+    for tile in BACKWARD_TILES if op.kernel == "attention_backward" else FORWARD_TILES:
+        if fits(op, tile, device) and (best is None or tile[0] == best[0]):
+            best = tile
+            if op.dim("B") * op.dim("H") * ceil_div(op.dim("T"), tile_rows(tile)) >= device.processors:
+                break
+    for tile in CRAMPED_TILES:
+        if best is None and fits(op, tile, device):
+            best = tile
+    return best
+
+
+def tile_rows(tile: tuple[int, int, int]) -> int:
+    return 4 * tile[1] * tile[2]
+
+
+def fits(op: Op, tile: tuple[int, int, int], device: Device) -> bool:
+    across, down, _ = tile
+    quads = op.dim("D") // 4
+    if op.dim("D") % 4 != 0 or across > max(quads, 4) or ceil_div(quads, across) > MAX_SHARES:
+        return False
+    return across * down <= device.max_invocations and workgroup_bytes(op, tile) <= device.max_shared
+
+
+def workgroup_bytes(op: Op, tile: tuple[int, int, int]) -> int:
+    """What the arrays of attention.wgsl, or of attention_backward.wgsl, take of workgroup memory."""
+    across, down, blocks = tile
+    rows, columns, stride, score_stride = tile_rows(tile), 4 * across, op.dim("D") // 4 | 1, across | 1
+    if op.kernel == "attention_backward":
+        vectors = 2 * (rows + columns) * stride
+        return 16 * (vectors + 2 * rows * score_stride) + 4 * (rows + columns) * (stride + 1)
+    scratch = max(columns * stride, rows * score_stride)
+    return 16 * ((rows + columns) * stride + scratch + blocks * down * score_stride)
+
+
+def attention(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+    constants = sizes(op)
+    constants["HAS_LSE"] = 0 if op.tensor("lse") is None else 1
+    return dispatch_tiles(op, device, ["qkv"], ["y", "lse"], constants, 1)
+
+
+def attention_backward(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+    return dispatch_tiles(op, device, ["dy", "qkv", "y", "lse"], ["dqkv"], sizes(op), 2)
+
+
+def sizes(op: Op) -> "Constants":
+    return {name: op.dim(name) for name in ("B", "T", "H", "D")}
+
+
+def dispatch_tiles(
+    op: Op, device: Device, reads: list[str], writes: list[str], constants: "Constants", roles: int
+) -> list[Dispatch]:
+    """One dispatch: a workgroup for each role of each tile of rows of each head; of each row where no tile fits."""
+    tile = attention_tiles(op, device)
+    if tile is None:
+        files = [op.kernel + "_plain.wgsl"]
+        tiles = op.dim("T")
+        constants["LANES"] = min(PLAIN_LANES, device.max_invocations)
+    else:
+        files = ["attention_tile.wgsl", op.kernel + ".wgsl"]
+        constants["ACROSS"], constants["DOWN"], constants["BLOCKS"] = tile
+        constants["SHARES"] = ceil_div(op.dim("D") // 4, tile[0])
+        tiles = ceil_div(op.dim("T"), tile_rows(tile))
+    grid = line_grid(roles * op.dim("B") * op.dim("H") * tiles, device)
+    named = [[(name, op.tensor(name)) for name in names] for names in (reads, writes)]
+    return [Dispatch(files, op.kernel, named[0], named[1], constants, grid)]
+
+
+ATTENTION_KERNELS = {"attention": attention, "attention_backward": attention_backward}

@@ -1,0 +1,243 @@
+// With p_ij = exp(s_ij - lse_i), dp_ij = dy_i . v_j, delta_i = dy_i . y_i and ds_ij = p_ij (dp_ij - delta_i):
+//   dq_i = sum over keys j <= i of ds_ij k_j / sqrt(D)
+//   dk_j = sum over queries i >= j of ds_ij q_i / sqrt(D),   dv_j = sum over queries i >= j of p_ij dy_i
+//
+// A workgroup owns a tile of queries and makes dq, or one of keys and makes dk and dv; the others pass by. Either way
+//   s = first_i . first_j,  dp = second_i . second_j  with (first, second) = (q, dy) of queries and (k, v) of keys.
+// dy, y [N, H, QUADS], qkv and dqkv [N, 3, H, QUADS], lse [B, H, T].
+@group(0) @binding(0) var<storage, read> dy: array<vec4f>;
+@group(0) @binding(1) var<storage, read> qkv: array<vec4f>;
+@group(0) @binding(2) var<storage, read> y: array<vec4f>;
+@group(0) @binding(3) var<storage, read> lse: array<f32>;
+@group(0) @binding(4) var<storage, read_write> dqkv: array<vec4f>;
+
+// The workgroup's own ROWS rows lie in slots 0.., the COLUMNS visitors in slots ROWS..; in each, `first` and `second`.
+override SLOTS: u32 = ROWS + COLUMNS;
+const FIRST = 0u;
+const SECOND = 1u;
+var<workgroup> vectors: array<vec4f, 2 * SLOTS * STRIDE>;  // q scaled by log2(e) / sqrt(D) or k, then dy or v
+var<workgroup> lse_tile: array<f32, SLOTS>;  // of queries, times log2(e)
+var<workgroup> delta_parts: array<f32, SLOTS * STRIDE>;  // of queries: a quad's part of delta
+var<workgroup> weights: array<vec4f, 2 * ROWS * SCORE_STRIDE>;  // ds, which weighs `first`, then p, which weighs `second`
+
+@compute @workgroup_size(ACROSS, DOWN)
+fn attention_backward(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(num_workgroups) groups: vec3u,
+  @builtin(local_invocation_id) at: vec3u,
+  @builtin(local_invocation_index) invocation: u32,
+) {
+  let number = group.x + group.y * groups.x;
+  if (number >= 2u * HEADS * TILES) {
+    return;
+  }
+  let head = number % HEADS;
+  let rank = number / HEADS;  // those with the most to do come first: early keys and late queries
+  let of_keys = rank % 2u == 0u;
+  let first = select(TILES - 1u - rank / 2u, rank / 2u, of_keys) * ROWS;
+  stage(0u, ROWS, head, first, !of_keys, invocation);
+
+  var from_ds: Shares;
+  var from_p: Shares;
+  let begin = select(0u, first, of_keys);
+  let end = select(min(first + ROWS, T), T, of_keys);
+  for (var visitor = begin; visitor < end; visitor += COLUMNS) {
+    workgroupBarrier();
+    stage(ROWS, COLUMNS, head, visitor, of_keys, invocation);
+    workgroupBarrier();
+    let on_diagonal = select(visitor + COLUMNS > first + 1u, visitor < first + ROWS, of_keys);
+    let s = products(FIRST, at.x, at.y);
+    let dp = products(SECOND, at.x, at.y);
+    for (var b = 0u; b < BLOCKS; b++) {
+      let rows = block_rows(at.y, b);
+      let row_lse = query_terms_of_lse(of_keys, rows, at.x);
+      let delta = query_terms_of_delta(of_keys, rows, at.x);
+      var p = mat4x4f(
+        exp2(s[b][0] - row_lse[0]),
+        exp2(s[b][1] - row_lse[1]),
+        exp2(s[b][2] - row_lse[2]),
+        exp2(s[b][3] - row_lse[3]),
+      );
+      if (on_diagonal) {
+        p = without_future(p, of_keys, first + rows, visitor + at.x);
+      }
+      let ds = mat4x4f(
+        p[0] * (dp[b][0] - delta[0]),
+        p[1] * (dp[b][1] - delta[1]),
+        p[2] * (dp[b][2] - delta[2]),
+        p[3] * (dp[b][3] - delta[3]),
+      );
+      store_weights(FIRST, rows, at.x, ds);
+      if (of_keys) {
+        store_weights(SECOND, rows, at.x, p);
+      }
+    }
+    workgroupBarrier();
+    from_ds = add_weighted(FIRST, at.x, at.y, from_ds);
+    if (of_keys) {
+      from_p = add_weighted(SECOND, at.x, at.y, from_p);
+    }
+  }
+
+  for (var b = 0u; b < BLOCKS; b++) {
+    let rows = first + block_rows(at.y, b);
+    for (var c = 0u; c < SHARES; c++) {
+      let quad = at.x + ACROSS * c;
+      if (quad < QUADS) {
+        if (of_keys) {
+          store_rows(head, rows, 1u, quad, from_ds[b * SHARES + c] * LN_2);  // q came with the other factors
+          store_rows(head, rows, 2u, quad, from_p[b * SHARES + c]);
+        } else {
+          store_rows(head, rows, 0u, quad, from_ds[b * SHARES + c] * score_scale());
+        }
+      }
+    }
+  }
+}
+
+// `count` queries or keys, from row `first` on, into the slots from `slot` on; zeros behind the last.
+fn stage(slot: u32, count: u32, head: u32, first: u32, queries: bool, invocation: u32) {
+  for (var i = invocation; i < count * QUADS; i += INVOCATIONS) {
+    let row = i / QUADS;
+    let quad = i % QUADS;
+    var one = vec4f();
+    var two = vec4f();
+    var delta = 0.0;
+    if (first + row < T) {
+      if (queries) {
+        let at = vector_start(head, first + row, 0u, 1u) + quad;
+        one = qkv[vector_start(head, first + row, 0u, 3u) + quad] * (score_scale() * LOG2_E);
+        two = dy[at];
+        delta = dot(two, y[at]);
+      } else {
+        one = qkv[vector_start(head, first + row, 1u, 3u) + quad];
+        two = qkv[vector_start(head, first + row, 2u, 3u) + quad];
+      }
+    }
+    vectors[(slot + row) * STRIDE + quad] = one;
+    vectors[(SLOTS + slot + row) * STRIDE + quad] = two;
+    if (queries) {
+      delta_parts[(slot + row) * STRIDE + quad] = delta;
+    }
+  }
+  if (queries) {
+    for (var row = invocation; row < count; row += INVOCATIONS) {
+      lse_tile[slot + row] = 0.0;
+      if (first + row < T) {
+        lse_tile[slot + row] = lse[head * T + first + row] * LOG2_E;
+      }
+    }
+  }
+}
+
+// What each of the invocation's scores needs of its query: that of its column where the workgroup owns keys.
+fn query_terms_of_lse(of_keys: bool, rows: vec4u, x: u32) -> mat4x4f {
+  if (of_keys) {
+    return mat4x4f(
+      vec4f(lse_tile[ROWS + x]),
+      vec4f(lse_tile[ROWS + x + ACROSS]),
+      vec4f(lse_tile[ROWS + x + 2u * ACROSS]),
+      vec4f(lse_tile[ROWS + x + 3u * ACROSS]),
+    );
+  }
+  let by_row = vec4f(lse_tile[rows.x], lse_tile[rows.y], lse_tile[rows.z], lse_tile[rows.w]);
+  return mat4x4f(by_row, by_row, by_row, by_row);
+}
+
+fn query_terms_of_delta(of_keys: bool, rows: vec4u, x: u32) -> mat4x4f {
+  if (of_keys) {
+    let by_column = deltas(ROWS + tile_columns(x));
+    return mat4x4f(vec4f(by_column.x), vec4f(by_column.y), vec4f(by_column.z), vec4f(by_column.w));
+  }
+  let by_row = deltas(rows);
+  return mat4x4f(by_row, by_row, by_row, by_row);
+}
+
+fn deltas(slots: vec4u) -> vec4f {
+  var sum = vec4f();
+  for (var quad = 0u; quad < QUADS; quad++) {
+    sum += vec4f(
+      delta_parts[slots.x * STRIDE + quad],
+      delta_parts[slots.y * STRIDE + quad],
+      delta_parts[slots.z * STRIDE + quad],
+      delta_parts[slots.w * STRIDE + quad],
+    );
+  }
+  return sum;
+}
+
+fn without_future(p: mat4x4f, of_keys: bool, rows: vec4u, column: u32) -> mat4x4f {
+  return mat4x4f(
+    select(vec4f(), p[0], is_past(of_keys, rows, column)),
+    select(vec4f(), p[1], is_past(of_keys, rows, column + ACROSS)),
+    select(vec4f(), p[2], is_past(of_keys, rows, column + 2u * ACROSS)),
+    select(vec4f(), p[3], is_past(of_keys, rows, column + 3u * ACROSS)),
+  );
+}
+
+// Whether key <= query.
+fn is_past(of_keys: bool, rows: vec4u, column: u32) -> vec4<bool> {
+  if (of_keys) {
+    return rows <= vec4u(column);
+  }
+  return vec4u(column) <= rows;
+}
+
+// A quad of each of four slots, a slot to a column.
+fn quads_of(kind: u32, slots: vec4u, quad: u32) -> mat4x4f {
+  let at = (kind * SLOTS + slots) * STRIDE + quad;
+  return mat4x4f(vectors[at.x], vectors[at.y], vectors[at.z], vectors[at.w]);
+}
+
+// own . visitor, the invocation's scores of the tile
+fn products(kind: u32, x: u32, y: u32) -> Blocks {
+  var s: Blocks;
+  for (var quad = 0u; quad < QUADS; quad++) {
+    let visitors = quads_of(kind, ROWS + tile_columns(x), quad);
+    for (var b = 0u; b < BLOCKS; b++) {
+      s[b] = multiply_add(transpose(quads_of(kind, block_rows(y, b), quad)), visitors, s[b]);
+    }
+  }
+  return s;
+}
+
+fn store_weights(kind: u32, rows: vec4u, x: u32, values: mat4x4f) {
+  let at = (kind * ROWS + rows) * SCORE_STRIDE + x;
+  let by_row = transpose(values);
+  weights[at.x] = by_row[0];
+  weights[at.y] = by_row[1];
+  weights[at.z] = by_row[2];
+  weights[at.w] = by_row[3];
+}
+
+// before + sum over the visitors of weight * vector
+fn add_weighted(kind: u32, x: u32, y: u32, before: Shares) -> Shares {
+  var sum = before;
+  for (var column = 0u; column < ACROSS; column++) {
+    var weight: Blocks;
+    for (var b = 0u; b < BLOCKS; b++) {
+      let at = (kind * ROWS + block_rows(y, b)) * SCORE_STRIDE + column;
+      weight[b] = mat4x4f(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
+    }
+    for (var c = 0u; c < SHARES; c++) {
+      let visitors = quads_of(kind, ROWS + tile_columns(column), share_quad(x, c));
+      for (var b = 0u; b < BLOCKS; b++) {
+        sum[b * SHARES + c] = multiply_add(visitors, weight[b], sum[b * SHARES + c]);
+      }
+    }
+  }
+  return sum;
+}
+
+fn store_rows(head: u32, rows: vec4u, part: u32, quad: u32, values: mat4x4f) {
+  store_quad(head, rows.x, part, quad, values[0]);
+  store_quad(head, rows.y, part, quad, values[1]);
+  store_quad(head, rows.z, part, quad, values[2]);
+  store_quad(head, rows.w, part, quad, values[3]);
+}
+
+fn store_quad(head: u32, row: u32, part: u32, quad: u32, value: vec4f) {
+  if (row < T) {
+    dqkv[vector_start(head, row, part, 3u) + quad] = value;
+  }
+}

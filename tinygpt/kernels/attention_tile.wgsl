@@ -1,0 +1,65 @@
+// What attention's forward and backward pass share: one tile of scores and who computes it. D % 4 == 0.
+//
+// A workgroup owns ROWS rows of one head (queries, or keys) and meets COLUMNS rows of the other kind at a time.
+// ACROSS x DOWN invocations share that tile: the one at (x, y) holds, for each of its BLOCKS blocks b, the scores of
+//   rows y + DOWN (4 b + i)  with  columns x + ACROSS j,   i, j = 0..3,  as a matrix whose column j goes over the rows.
+// Of a product with the columns' vectors it holds the same rows, and the quads of floats x + ACROSS c, c < SHARES.
+// Rows in workgroup memory are an odd number of vec4 apart, so that neighbours lie in different banks.
+override B: u32;
+override T: u32;
+override H: u32;
+override D: u32;
+override ACROSS: u32;
+override DOWN: u32;
+override BLOCKS: u32;  // 1 or 2
+override SHARES: u32;  // quads an invocation has of each row: ceil(QUADS / ACROSS), 1 to 4
+
+override HEADS: u32 = B * H;
+override QUADS: u32 = D / 4u;
+override ROWS: u32 = 4u * BLOCKS * DOWN;
+override COLUMNS: u32 = 4u * ACROSS;
+override TILES: u32 = (T + ROWS - 1u) / ROWS;
+override INVOCATIONS: u32 = ACROSS * DOWN;
+override STRIDE: u32 = QUADS | 1u;        // of rows of vectors, in vec4
+override SCORE_STRIDE: u32 = ACROSS | 1u; // of rows of scores, in vec4
+
+const LOG2_E = 1.44269504f;
+const LN_2 = 0.693147181f;
+const MASKED = -1e30f;
+
+alias Blocks = array<mat4x4f, 2>;  // an invocation's scores
+alias Shares = array<mat4x4f, 8>;  // its part of a product: [block][share], column i is row i
+
+// a x + y
+fn combine(a: mat4x4f, x: vec4f, y: vec4f) -> vec4f {
+  return fma(a[0], vec4f(x.x), fma(a[1], vec4f(x.y), fma(a[2], vec4f(x.z), fma(a[3], vec4f(x.w), y))));
+}
+
+// a b + c, by fused multiply-adds: a plain matrix product would spend an addition more on every element
+fn multiply_add(a: mat4x4f, b: mat4x4f, c: mat4x4f) -> mat4x4f {
+  return mat4x4f(combine(a, b[0], c[0]), combine(a, b[1], c[1]), combine(a, b[2], c[2]), combine(a, b[3], c[3]));
+}
+
+fn score_scale() -> f32 {
+  return 1.0 / sqrt(f32(D));
+}
+
+// Where the vector of a row of a head begins, in vec4: in a tensor of `parts` times H heads (q, k and v have three).
+fn vector_start(head: u32, row: u32, part: u32, parts: u32) -> u32 {
+  return ((head / H * T + row) * parts + part) * H * QUADS + head % H * QUADS;
+}
+
+// The rows of block b of the invocation at height y, counted from the workgroup's first.
+fn block_rows(y: u32, b: u32) -> vec4u {
+  return y + DOWN * (4u * b + vec4u(0u, 1u, 2u, 3u));
+}
+
+// The tile's columns whose scores are side by side in a vec4.
+fn tile_columns(x: u32) -> vec4u {
+  return x + ACROSS * vec4u(0u, 1u, 2u, 3u);
+}
+
+// The quad of floats that is share c of the invocation at x; a surplus one repeats the last.
+fn share_quad(x: u32, c: u32) -> u32 {
+  return min(x + ACROSS * c, QUADS - 1u);
+}
