@@ -49,6 +49,7 @@ class Dispatch:
         self.writes = writes
         self.constants = constants
         self.grid = grid
+        self.op = -1  # the number of the program's op that it is of
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -58,11 +58,14 @@ def lower_program(program: Program, segments: list[Segment], device: Device, sli
     for index in range(len(program.ops)):
         op = program.ops[index]
         if op.kernel == "grad_norm":
-            result += grad_norm(op, index, segments, device, slices)
+            made = grad_norm(op, index, segments, device, slices)
         elif op.kernel == "adamw":
-            result += adamw(op, index, segments, device, slices)
+            made = adamw(op, index, segments, device, slices)
         else:
-            result += dispatches_of(op, index, device, slices)
+            made = dispatches_of(op, index, device, slices)
+        for dispatch in made:
+            dispatch.op = index
+        result += made
     return result
 
 

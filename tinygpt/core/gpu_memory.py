@@ -3,7 +3,7 @@
 The flat vectors (weights, gradients, moments) are cut into segments that one binding can show, each in a buffer of its
 own, and all inputs share one buffer. Everything else goes to a few arenas. WebGPU refuses a dispatch that binds one
 buffer both for reading and for writing, even at places far apart: so tensors are given colours, an arena for each, such
-that no dispatch reads and writes the same colour. Within an arena a tensor's place is chosen by its lifetime, as on the CPU.
+that no dispatch reads and writes the same colour. Within an arena a tensor's place is chosen by its lifetime.
 """
 
 from tinygpt.core.errors import TinyGPTError
@@ -17,7 +17,7 @@ FLAT = ("weight", "grad", "m", "v")
 
 
 class Segment:
-    """A stretch of the flat vectors, cut between two parameters; `floats` of each vector, its gradient's slices apart."""
+    """A stretch of the flat vectors, cut between two parameters: so many `floats` of each."""
 
     def __init__(self, number: int, start: int, floats: int, decayed: int) -> None:
         self.number = number

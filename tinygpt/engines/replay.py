@@ -23,14 +23,50 @@ from tinygpt.kernels.init import normal
 Array = npt.NDArray[Any]
 
 
-class ReplayEngine(Engine):
+class WindowEngine(Engine):
+    """An engine that keeps the corpus in this process and cuts its windows itself."""
+
+    def __init__(self, config: RunConfig) -> None:
+        super().__init__(config)
+        self.train = self.val = np.zeros(0, dtype=np.uint8)
+
+    async def load_corpus(self, train: bytes, val: bytes) -> None:
+        self.train = np.frombuffer(train, dtype=np.uint8)
+        self.val = np.frombuffer(val, dtype=np.uint8)
+
+    def cut_windows(self, corpus: ByteArray, offsets: list[int]) -> ByteArray:
+        """[len(offsets), ctx + 1]"""
+        ctx = self.config.model.ctx
+        if not all(0 <= offset < len(corpus) - ctx for offset in offsets):
+            raise TinyGPTError(f"a window of {ctx + 1} bytes does not lie inside the corpus of {len(corpus)} bytes")
+        rows = np.asarray(offsets)[:, None] + np.arange(ctx + 1)[None, :]
+        return corpus[rows]
+
+    def step_windows(self, offsets: list[int]) -> list[ByteArray]:
+        """The windows of a step, batch by batch."""
+        batch, batches = self.config.train.batch, self.config.train.grad_accum
+        if len(offsets) != batch * batches:
+            raise TinyGPTError(f"a step takes {batch * batches} windows, not {len(offsets)}")
+        return [self.cut_windows(self.train, offsets[i * batch : (i + 1) * batch]) for i in range(batches)]
+
+    def check_prompt(self, tokens: bytes) -> None:
+        if not 1 <= len(tokens) <= self.config.model.ctx:
+            raise TinyGPTError(f"a prompt must have 1 to {self.config.model.ctx} bytes, not {len(tokens)}")
+
+    def check_token(self, token: int, cached: int) -> None:
+        if not 0 <= token < 256:
+            raise TinyGPTError(f"a token must be a byte, 0 to 255, not {token}")
+        if cached >= self.config.model.ctx:
+            raise TinyGPTError(f"the context of {self.config.model.ctx} bytes is full; prefill again")
+
+
+class ReplayEngine(WindowEngine):
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
         self.lowered = Lowered(config)
         self.memory = self.lowered.memory
         self.step = 0
         self.metrics: list[StepMetrics] = []
-        self.train = self.val = np.zeros(0, dtype=np.uint8)
         self.cached = 0  # rows of the KV cache that are filled
 
     def run(self, mode: str) -> None:
@@ -74,18 +110,6 @@ class ReplayEngine(Engine):
             values[move.offset : move.offset + move.size] = here[move.start : move.start + move.size]
         return values
 
-    async def load_corpus(self, train: bytes, val: bytes) -> None:
-        self.train = np.frombuffer(train, dtype=np.uint8)
-        self.val = np.frombuffer(val, dtype=np.uint8)
-
-    def cut_windows(self, corpus: ByteArray, offsets: list[int]) -> ByteArray:
-        """[len(offsets), ctx + 1]"""
-        ctx = self.config.model.ctx
-        if not all(0 <= offset < len(corpus) - ctx for offset in offsets):
-            raise TinyGPTError(f"a window of {ctx + 1} bytes does not lie inside the corpus of {len(corpus)} bytes")
-        rows = np.asarray(offsets)[:, None] + np.arange(ctx + 1)[None, :]
-        return corpus[rows]
-
     def load_windows(self, windows: ByteArray) -> None:
         """Write windows [batch, ctx + 1] to the inputs."""
         self.view(self.memory.tokens)[:] = windows[:, :-1].ravel()
@@ -95,17 +119,15 @@ class ReplayEngine(Engine):
         self.view(self.memory.rates)[:] = adamw_rates(self.config.train, step, lr)
 
     async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
-        batch, batches = self.config.train.batch, self.config.train.grad_accum
-        if len(offsets) != batch * batches:
-            raise TinyGPTError(f"a step takes {batch * batches} windows, not {len(offsets)}")
+        batches = self.step_windows(offsets)
         self.load_rates(step, lr)
-        for i in range(batches):
-            self.load_windows(self.cut_windows(self.train, offsets[i * batch : (i + 1) * batch]))
-            if batches == 1:
+        for i, windows in enumerate(batches):
+            self.load_windows(windows)
+            if len(batches) == 1:
                 self.run("train")
             else:
                 self.run("accumulate" if i else "gradient")
-        if batches > 1:
+        if len(batches) > 1:
             self.run("update")
         self.step = step
         loss, norm = float(self.view(self.memory.loss)[0]), float(self.view(self.memory.norm)[0])
@@ -158,18 +180,14 @@ class ReplayEngine(Engine):
         self.step = state.step
 
     async def prefill(self, tokens: bytes) -> list[float]:
-        if not 1 <= len(tokens) <= self.config.model.ctx:
-            raise TinyGPTError(f"a prompt must have 1 to {self.config.model.ctx} bytes, not {len(tokens)}")
+        self.check_prompt(tokens)
         prompt = self.view(self.memory.prompt)
         prompt[:] = 0
         prompt[: len(tokens)] = np.frombuffer(tokens, dtype=np.uint8)
         return self.next_logits("prefill", len(tokens))
 
     async def decode(self, token: int) -> list[float]:
-        if not 0 <= token < 256:
-            raise TinyGPTError(f"a token must be a byte, 0 to 255, not {token}")
-        if self.cached >= self.config.model.ctx:
-            raise TinyGPTError(f"the context of {self.config.model.ctx} bytes is full; prefill again")
+        self.check_token(token, self.cached)
         self.view(self.memory.prompt)[0] = token
         return self.next_logits("decode", self.cached + 1)
 

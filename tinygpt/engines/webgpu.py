@@ -1,0 +1,311 @@
+"""The WGSL kernels through wgpu-py, on any vendor's GPU: a player of the dispatches that core has planned."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import wgpu
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.feeding import adamw_rates
+from tinygpt.core.gpu_lowering import GpuLowered
+from tinygpt.core.gpu_recipe import recipe_of
+from tinygpt.core.ops import Op
+from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.core.rng import INIT
+from tinygpt.engines.base import ByteArray, FloatArray, State, StepMetrics, padded_batches
+from tinygpt.engines.gpu import Gpu, Progress, explained
+from tinygpt.engines.replay import Array, WindowEngine
+from tinygpt.kernels.init import normal
+
+STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+RING = 64  # steps whose metrics the GPU keeps until they are read
+READ_EVERY = 0.1  # seconds: metrics are read so often, that the GPU waits for nobody in between
+SLOT = 8  # bytes of the ring a step: its loss, its gradient's norm
+
+
+class WebGPUEngine(WindowEngine):
+    name = "webgpu"
+
+    def __init__(
+        self,
+        config: RunConfig,
+        state: State | None = None,
+        *,
+        device: str = "auto",
+        f16: bool = False,
+        progress: Progress | None = None,
+        gpu: Gpu | None = None,
+    ) -> None:
+        super().__init__(config)
+        self.gpu = gpu or Gpu(device)
+        described = self.gpu.describe()
+        if f16 and "shader-f16" not in self.gpu.features:
+            raise TinyGPTError(f"{self.gpu.name} has no float16; leave out --precision f16")
+        described.f16 = f16
+        self.f16 = f16
+        self.lowered = GpuLowered(config, described)
+        self.recipe = recipe_of(config, self.lowered)
+        self.bytes = sum(self.recipe["buffers"])
+        self.buffers = [self.gpu.buffer(size, STORAGE) for size in self.recipe["buffers"]]
+        self.ring = self.gpu.buffer(RING * SLOT, STORAGE)
+        self.programs = self.prepare(progress)
+        self.inputs = np.zeros(self.recipe["buffers"][self.recipe["inputs"]] // 4, dtype=np.int32)
+        self.step = 0
+        self.metrics: list[StepMetrics] = []  # read, but not yet asked for
+        self.under_way: list[int] = []  # steps whose metrics are in the ring
+        self.metrics_every = 1
+        self.since = time.perf_counter()
+        self.cached = 0  # rows of the KV cache that are filled
+        self.start(state)
+
+    def prepare(self, progress: Progress | None) -> dict[str, list[tuple[Any, Any, int, int, int]]]:
+        """Every program's dispatches, with their pipelines and bind groups: pipeline, group, grid."""
+        described = self.recipe["pipelines"]
+        pipelines = self.gpu.pipelines(described, progress)
+        groups: dict[tuple[int, ...], Any] = {}
+        programs: dict[str, list[tuple[Any, Any, int, int, int]]] = {}
+        for mode, dispatches in self.recipe["programs"].items():
+            programs[mode] = []
+            for words in dispatches:
+                number, x, y, z = words[:4]
+                bindings = described[number]["bindings"]
+                key = (bindings, *words[4:])
+                if key not in groups:
+                    places = [(self.buffers[words[i]], words[i + 1], words[i + 2]) for i in range(4, len(words), 3)]
+                    with explained(self.gpu.name):
+                        groups[key] = self.gpu.bind_group(bindings, places)
+                programs[mode].append((pipelines[number], groups[key], x, y, z))
+        return programs
+
+    def describe(self) -> str:
+        kept = "float16 tiles" if self.f16 else "float32"
+        return f"WebGPU, {self.gpu.label()}, {kept}, {self.bytes / 1e6:.1f} MB"
+
+    # --- running ---------------------------------------------------------------------------------------------
+
+    def submit(self, mode: str, slot: int | None = None) -> None:
+        """Send one program off; with a slot, its loss and norm go to that place of the ring."""
+        with explained(self.gpu.name):
+            self.gpu.queue.write_buffer(self.buffers[self.recipe["inputs"]], 0, self.inputs)
+            encoder = self.gpu.device.create_command_encoder()
+            work = encoder.begin_compute_pass()
+            pipeline = None
+            for next_pipeline, group, x, y, z in self.programs[mode]:
+                if next_pipeline is not pipeline:
+                    pipeline = next_pipeline
+                    work.set_pipeline(pipeline)
+                work.set_bind_group(0, group)
+                work.dispatch_workgroups(x, y, z)
+            work.end()
+            if slot is not None:
+                for i, name in enumerate(("loss", "norm")):
+                    buffer, offset, _ = self.recipe["places"][name]
+                    encoder.copy_buffer_to_buffer(self.buffers[buffer], offset, self.ring, slot * SLOT + 4 * i, 4)
+            self.gpu.queue.submit([encoder.finish()])
+
+    def read(self, buffer: Any, offset: int, floats: int) -> FloatArray:
+        with explained(self.gpu.name):
+            return np.frombuffer(self.gpu.queue.read_buffer(buffer, offset, 4 * floats), dtype=np.float32)
+
+    def read_place(self, name: str) -> FloatArray:
+        buffer, offset, floats = self.recipe["places"][name]
+        return self.read(self.buffers[buffer], offset, floats)
+
+    def input(self, name: str, dtype: Any = np.int32) -> Array:
+        """An input's place in what is sent with the next program."""
+        _, offset, floats = self.recipe["places"][name]
+        return self.inputs[offset // 4 : offset // 4 + floats].view(dtype)
+
+    def load_windows(self, windows: ByteArray) -> None:
+        self.input("tokens")[:] = windows[:, :-1].ravel()
+        self.input("targets")[:] = windows[:, 1:].ravel()
+
+    # --- training --------------------------------------------------------------------------------------------
+
+    async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
+        batches = self.step_windows(offsets)
+        if len(self.under_way) == RING:
+            self.collect()
+        self.input("rates", np.float32)[:] = adamw_rates(self.config.train, step, lr)
+        slot = len(self.under_way)
+        for i, windows in enumerate(batches):
+            self.load_windows(windows)
+            if len(batches) == 1:
+                self.submit("train", slot)
+            else:
+                self.submit("accumulate" if i else "gradient")
+        if len(batches) > 1:
+            self.submit("update", slot)
+        self.under_way.append(step)
+        self.step = step
+
+    def collect(self) -> None:
+        """Read the ring, waiting for the steps under way, and see how often that should be done."""
+        if not self.under_way:
+            return
+        rows = self.read(self.ring, 0, RING * SLOT // 4).reshape(RING, 2)[: len(self.under_way)].astype(float).tolist()
+        self.metrics += [StepMetrics(step, *row) for step, row in zip(self.under_way, rows, strict=True)]
+        now = time.perf_counter()
+        self.metrics_every = max(1, min(RING, round(READ_EVERY * len(rows) / (now - self.since))))
+        self.since, self.under_way = now, []
+
+    async def read_metrics(self) -> list[StepMetrics]:
+        self.collect()
+        ready, self.metrics = self.metrics, []
+        return ready
+
+    async def eval_loss(self, offsets: list[int]) -> float:
+        losses = self.losses(self.cut_windows(self.val, offsets))
+        return float(np.mean(losses, dtype=np.float64))
+
+    async def window_losses(self, windows: ByteArray) -> FloatArray:
+        self.check_windows(windows)
+        return self.losses(windows)
+
+    def losses(self, windows: ByteArray) -> FloatArray:
+        """[B, T] for windows [B, T + 1], in batches of the eval program's shape."""
+        batch, ctx = self.config.train.batch, self.config.model.ctx
+        losses = np.empty((len(windows), windows.shape[1] - 1), dtype=np.float32)
+        for rows, padded in padded_batches(windows, batch, ctx):
+            self.load_windows(padded)
+            self.submit("eval")
+            of_program = self.read_place("losses").reshape(batch, ctx)
+            losses[rows] = of_program[: rows.stop - rows.start, : losses.shape[1]]
+        self.since = time.perf_counter()
+        return losses
+
+    # --- state -----------------------------------------------------------------------------------------------
+
+    def start(self, state: State | None) -> None:
+        """Buffers are all zeros: give them that state, or else start values."""
+        if state is not None:
+            self.load_state(state)
+            return
+        weights = np.zeros(self.lowered.memory.layout.size, dtype=np.float32)
+        starts = {move.name: move.start for move in self.lowered.memory.layout.moves}
+        for index, parameter in enumerate(parameters(self.config.model)):
+            there = weights[starts[parameter.name] : starts[parameter.name] + parameter.size]
+            if parameter.std:
+                there[:] = normal(self.config.train.seed, INIT, index, parameter.size, parameter.std)
+            else:
+                there[:] = parameter.fill
+        self.write_flat("w", weights)
+
+    def segment_buffers(self, vector: str) -> list[tuple[int, int, Any]]:
+        """Of the flat vector w, m or v: each segment's start, floats and buffer."""
+        column = 2 + ("w", "m", "v").index(vector)
+        return [(row[0], row[1], self.buffers[row[column]]) for row in self.recipe["segments"]]
+
+    def write_flat(self, vector: str, values: FloatArray) -> None:
+        for start, floats, buffer in self.segment_buffers(vector):
+            with explained(self.gpu.name):
+                self.gpu.queue.write_buffer(buffer, 0, np.ascontiguousarray(values[start : start + floats]))
+
+    def read_flat(self, vector: str) -> FloatArray:
+        return np.concatenate([self.read(buffer, 0, floats) for _, floats, buffer in self.segment_buffers(vector)])
+
+    async def export_state(self) -> State:
+        moves = self.lowered.memory.layout.moves
+        vectors = []
+        for vector in ("w", "m", "v"):
+            flat = self.read_flat(vector)
+            values = np.empty(parameter_count(self.config.model), dtype=np.float32)
+            for move in moves:
+                values[move.offset : move.offset + move.size] = flat[move.start : move.start + move.size]
+            vectors.append(values)
+        self.since = time.perf_counter()
+        return State(self.step, *vectors)
+
+    async def import_state(self, state: State) -> None:
+        self.load_state(state)
+
+    def load_state(self, state: State) -> None:
+        count = parameter_count(self.config.model)
+        if state.w.size != count:
+            raise TinyGPTError(f"the state has {state.w.size:,} parameters, but this model has {count:,}")
+        for vector, values in (("w", state.w), ("m", state.m), ("v", state.v)):
+            flat = np.zeros(self.lowered.memory.layout.size, dtype=np.float32)
+            if values is not None:
+                for move in self.lowered.memory.layout.moves:
+                    flat[move.start : move.start + move.size] = values[move.offset : move.offset + move.size]
+            self.write_flat(vector, flat)
+        self.step = state.step
+
+    # --- generation ------------------------------------------------------------------------------------------
+
+    async def prefill(self, tokens: bytes) -> list[float]:
+        self.check_prompt(tokens)
+        prompt = self.input("prompt")
+        prompt[:] = 0
+        prompt[: len(tokens)] = np.frombuffer(tokens, dtype=np.uint8)
+        return self.next_logits("prefill", len(tokens))
+
+    async def decode(self, token: int) -> list[float]:
+        self.check_token(token, self.cached)
+        self.input("prompt")[0] = token
+        return self.next_logits("decode", self.cached + 1)
+
+    def next_logits(self, mode: str, cached: int) -> list[float]:
+        self.input("position")[0] = cached - 1
+        self.submit(mode)
+        self.cached = cached
+        logits = [float(logit) for logit in self.read_place("next_logits")]
+        self.since = time.perf_counter()
+        return logits
+
+    # --- measuring -------------------------------------------------------------------------------------------
+
+    def profile(self, mode: str) -> list[tuple[Op, float]]:
+        """Each op of a program with its seconds on the GPU, by timestamps around each of its dispatches."""
+        if "timestamp-query" not in self.gpu.features:
+            raise TinyGPTError(f"{self.gpu.name} has no timestamps, so its ops cannot be timed")
+        dispatches = self.lowered.dispatches[mode]
+        queries = self.gpu.device.create_query_set(type="timestamp", count=2 * len(dispatches))
+        resolved = self.gpu.buffer(16 * len(dispatches), wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC)
+        encoder = self.gpu.device.create_command_encoder()
+        for i, (pipeline, group, x, y, z) in enumerate(self.programs[mode]):
+            marks = {"query_set": queries, "beginning_of_pass_write_index": 2 * i, "end_of_pass_write_index": 2 * i + 1}
+            work = encoder.begin_compute_pass(timestamp_writes=marks)
+            work.set_pipeline(pipeline)
+            work.set_bind_group(0, group)
+            work.dispatch_workgroups(x, y, z)
+            work.end()
+        encoder.resolve_query_set(queries, 0, 2 * len(dispatches), resolved, 0)
+        with explained(self.gpu.name):
+            self.gpu.queue.submit([encoder.finish()])
+            times = np.frombuffer(self.gpu.queue.read_buffer(resolved), dtype=np.uint64).reshape(-1, 2).astype(np.int64)
+        nanoseconds = (times[:, 1] - times[:, 0]) * self.gpu.timestamp_period()
+        seconds = [0.0] * len(self.lowered.programs[mode].ops)
+        for dispatch, spent in zip(dispatches, nanoseconds, strict=True):
+            seconds[dispatch.op] += 1e-9 * float(spent)
+        return list(zip(self.lowered.programs[mode].ops, seconds, strict=True))
+
+    async def close(self) -> None:
+        for buffer in [*self.buffers, self.ring]:
+            buffer.destroy()
+
+
+def webgpu_engine(
+    config: RunConfig, state: State | None, *, device: str, precision: str, compile: bool, threads: int | None
+) -> WebGPUEngine:
+    """The engine as the command line asks for it, with a bar while pipelines are made."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    if precision not in ("auto", "float32", "f16"):
+        raise TinyGPTError(
+            f"the webgpu engine computes in float32 or f16, not in {precision}; use --engine torch for that"
+        )
+    columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        return WebGPUEngine(
+            config,
+            state,
+            device=device,
+            f16=precision == "f16",
+            progress=lambda made, total: bar.update(task, completed=made, total=total),
+        )
