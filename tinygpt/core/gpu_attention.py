@@ -15,7 +15,12 @@ PLAIN_LANES = 64
 # for a product, but takes twice the registers, and halves the number of workgroups.
 FORWARD_TILES = [(8, 8, 2), (8, 8, 1), (8, 4, 1), (4, 16, 1), (4, 8, 1)]
 BACKWARD_TILES = [(8, 8, 1), (8, 4, 1), (4, 16, 1), (4, 8, 1)]
-CRAMPED_TILES = [(4, 4, 1), (4, 2, 1), (4, 1, 1)]  # with idle lanes in a subgroup: where memory is too small for others
+CRAMPED_TILES = [
+    (4, 6, 1),
+    (4, 4, 1),
+    (4, 2, 1),
+    (4, 1, 1),
+]  # with idle lanes in a subgroup: where memory is too small for others
 
 
 def attention_tiles(op: Op, device: Device) -> "tuple[int, int, int] | None":
@@ -54,7 +59,7 @@ def workgroup_bytes(op: Op, tile: tuple[int, int, int]) -> int:
     rows, columns, stride, score_stride = tile_rows(tile), 4 * across, op.dim("D") // 4 | 1, across | 1
     if op.kernel == "attention_backward":
         vectors = 2 * (rows + columns) * stride
-        return 16 * (vectors + 2 * rows * score_stride) + 4 * (rows + columns) * (stride + 1)
+        return 16 * (vectors + 2 * rows * score_stride) + 4 * max(rows, columns) * (stride + 1)
     scratch = max(columns * stride, rows * score_stride)
     return 16 * ((rows + columns) * stride + scratch + blocks * down * score_stride)
 

@@ -98,32 +98,27 @@ fn attention(
   }
 }
 
-// The workgroup's queries, scaled; zeros behind the last.
+// The workgroup's queries, scaled.
 fn stage_queries(head: u32, first: u32, invocation: u32) {
-  for (var i = invocation; i < ROWS * QUADS; i += INVOCATIONS) {
-    let row = i / QUADS;
-    let quad = i % QUADS;
-    var q = vec4f();
-    if (first + row < T) {
-      q = qkv[vector_start(head, first + row, 0u, 3u) + quad] * (score_scale() * LOG2_E);
+  for (var step = 0u; step * INVOCATIONS < ROWS * QUADS; step++) {
+    let i = invocation + step * INVOCATIONS;
+    let q = load_quad(head, first + i / QUADS, 0u, i % QUADS) * (score_scale() * LOG2_E);
+    if (i < ROWS * QUADS) {
+      q_tile[i / QUADS * STRIDE + i % QUADS] = q;
     }
-    q_tile[row * STRIDE + quad] = q;
   }
 }
 
-// A tile of keys and their values; zeros behind the last.
+// A tile of keys and their values.
 fn stage_keys(head: u32, first: u32, invocation: u32) {
-  for (var i = invocation; i < COLUMNS * QUADS; i += INVOCATIONS) {
-    let row = i / QUADS;
-    let quad = i % QUADS;
-    var k = vec4f();
-    var v = vec4f();
-    if (first + row < T) {
-      k = qkv[vector_start(head, first + row, 1u, 3u) + quad];
-      v = qkv[vector_start(head, first + row, 2u, 3u) + quad];
+  for (var step = 0u; step * INVOCATIONS < COLUMNS * QUADS; step++) {
+    let i = invocation + step * INVOCATIONS;
+    let k = load_quad(head, first + i / QUADS, 1u, i % QUADS);
+    let v = load_quad(head, first + i / QUADS, 2u, i % QUADS);
+    if (i < COLUMNS * QUADS) {
+      k_tile[i / QUADS * STRIDE + i % QUADS] = k;
+      v_tile[i / QUADS * STRIDE + i % QUADS] = v;
     }
-    k_tile[row * STRIDE + quad] = k;
-    v_tile[row * STRIDE + quad] = v;
   }
 }
 

@@ -13,11 +13,12 @@
 
 // The workgroup's own ROWS rows lie in slots 0.., the COLUMNS visitors in slots ROWS..; in each, `first` and `second`.
 override SLOTS: u32 = ROWS + COLUMNS;
+override QUERIES: u32 = max(ROWS, COLUMNS);  // either are queries
 const FIRST = 0u;
 const SECOND = 1u;
 var<workgroup> vectors: array<vec4f, 2 * SLOTS * STRIDE>;  // q scaled by log2(e) / sqrt(D) or k, then dy or v
-var<workgroup> lse_tile: array<f32, SLOTS>;  // of queries, times log2(e)
-var<workgroup> delta_parts: array<f32, SLOTS * STRIDE>;  // of queries: a quad's part of delta
+var<workgroup> lse_tile: array<f32, QUERIES>;  // times log2(e)
+var<workgroup> delta_parts: array<f32, QUERIES * STRIDE>;  // what each quad adds to delta
 var<workgroup> weights: array<vec4f, 2 * ROWS * SCORE_STRIDE>;  // ds, which weighs `first`, then p, which weighs `second`
 
 @compute @workgroup_size(ACROSS, DOWN)
@@ -35,7 +36,11 @@ fn attention_backward(
   let rank = number / HEADS;  // those with the most to do come first: early keys and late queries
   let of_keys = rank % 2u == 0u;
   let first = select(TILES - 1u - rank / 2u, rank / 2u, of_keys) * ROWS;
-  stage(0u, ROWS, head, first, !of_keys, invocation);
+  if (of_keys) {
+    stage_keys(0u, ROWS, head, first, invocation);
+  } else {
+    stage_queries(0u, ROWS, head, first, invocation);
+  }
 
   var from_ds: Shares;
   var from_p: Shares;
@@ -43,15 +48,20 @@ fn attention_backward(
   let end = select(min(first + ROWS, T), T, of_keys);
   for (var visitor = begin; visitor < end; visitor += COLUMNS) {
     workgroupBarrier();
-    stage(ROWS, COLUMNS, head, visitor, of_keys, invocation);
+    if (of_keys) {
+      stage_queries(ROWS, COLUMNS, head, visitor, invocation);
+    } else {
+      stage_keys(ROWS, COLUMNS, head, visitor, invocation);
+    }
     workgroupBarrier();
     let on_diagonal = select(visitor + COLUMNS > first + 1u, visitor < first + ROWS, of_keys);
-    let s = products(FIRST, at.x, at.y);
-    let dp = products(SECOND, at.x, at.y);
+    var s = products(FIRST, at.x, at.y);
+    var dp = products(SECOND, at.x, at.y);
     for (var b = 0u; b < BLOCKS; b++) {
       let rows = block_rows(at.y, b);
-      let row_lse = query_terms_of_lse(of_keys, rows, at.x);
-      let delta = query_terms_of_delta(of_keys, rows, at.x);
+      let queries = select(rows, tile_columns(at.x), of_keys);
+      let row_lse = for_scores(lse_of(queries), of_keys);
+      let delta = for_scores(delta_of(queries), of_keys);
       var p = mat4x4f(
         exp2(s[b][0] - row_lse[0]),
         exp2(s[b][1] - row_lse[1]),
@@ -95,73 +105,58 @@ fn attention_backward(
   }
 }
 
-// `count` queries or keys, from row `first` on, into the slots from `slot` on; zeros behind the last.
-fn stage(slot: u32, count: u32, head: u32, first: u32, queries: bool, invocation: u32) {
-  for (var i = invocation; i < count * QUADS; i += INVOCATIONS) {
-    let row = i / QUADS;
-    let quad = i % QUADS;
-    var one = vec4f();
-    var two = vec4f();
-    var delta = 0.0;
-    if (first + row < T) {
-      if (queries) {
-        let at = vector_start(head, first + row, 0u, 1u) + quad;
-        one = qkv[vector_start(head, first + row, 0u, 3u) + quad] * (score_scale() * LOG2_E);
-        two = dy[at];
-        delta = dot(two, y[at]);
-      } else {
-        one = qkv[vector_start(head, first + row, 1u, 3u) + quad];
-        two = qkv[vector_start(head, first + row, 2u, 3u) + quad];
-      }
-    }
-    vectors[(slot + row) * STRIDE + quad] = one;
-    vectors[(SLOTS + slot + row) * STRIDE + quad] = two;
-    if (queries) {
-      delta_parts[(slot + row) * STRIDE + quad] = delta;
+// `count` queries into the slots from `slot` on; beyond the last all is zero, and so adds nothing to any sum.
+fn stage_queries(slot: u32, count: u32, head: u32, first: u32, invocation: u32) {
+  for (var step = 0u; step * INVOCATIONS < count * QUADS; step++) {
+    let i = invocation + step * INVOCATIONS;
+    let row = first + i / QUADS;
+    let at = vector_start(head, min(row, T - 1u), 0u, 1u) + i % QUADS;
+    let q = load_quad(head, row, 0u, i % QUADS) * (score_scale() * LOG2_E);
+    let dy_quad = select(vec4f(), dy[at], row < T);
+    let y_quad = y[at];
+    if (i < count * QUADS) {
+      let place = (slot + i / QUADS) * STRIDE + i % QUADS;
+      vectors[place] = q;
+      vectors[SLOTS * STRIDE + place] = dy_quad;
+      delta_parts[i / QUADS * STRIDE + i % QUADS] = dot(dy_quad, y_quad);
     }
   }
-  if (queries) {
-    for (var row = invocation; row < count; row += INVOCATIONS) {
-      lse_tile[slot + row] = 0.0;
-      if (first + row < T) {
-        lse_tile[slot + row] = lse[head * T + first + row] * LOG2_E;
-      }
+  for (var row = invocation; row < count; row += INVOCATIONS) {
+    let value = lse[head * T + min(first + row, T - 1u)] * LOG2_E;
+    lse_tile[row] = select(0.0, value, first + row < T);
+  }
+}
+
+fn stage_keys(slot: u32, count: u32, head: u32, first: u32, invocation: u32) {
+  for (var step = 0u; step * INVOCATIONS < count * QUADS; step++) {
+    let i = invocation + step * INVOCATIONS;
+    let k = load_quad(head, first + i / QUADS, 1u, i % QUADS);
+    let v = load_quad(head, first + i / QUADS, 2u, i % QUADS);
+    if (i < count * QUADS) {
+      let place = (slot + i / QUADS) * STRIDE + i % QUADS;
+      vectors[place] = k;
+      vectors[SLOTS * STRIDE + place] = v;
     }
   }
 }
 
-// What each of the invocation's scores needs of its query: that of its column where the workgroup owns keys.
-fn query_terms_of_lse(of_keys: bool, rows: vec4u, x: u32) -> mat4x4f {
+// What each of the invocation's scores needs of its query, which is a column's where the workgroup owns keys.
+fn for_scores(of_queries: vec4f, of_keys: bool) -> mat4x4f {
   if (of_keys) {
-    return mat4x4f(
-      vec4f(lse_tile[ROWS + x]),
-      vec4f(lse_tile[ROWS + x + ACROSS]),
-      vec4f(lse_tile[ROWS + x + 2u * ACROSS]),
-      vec4f(lse_tile[ROWS + x + 3u * ACROSS]),
-    );
+    return mat4x4f(vec4f(of_queries.x), vec4f(of_queries.y), vec4f(of_queries.z), vec4f(of_queries.w));
   }
-  let by_row = vec4f(lse_tile[rows.x], lse_tile[rows.y], lse_tile[rows.z], lse_tile[rows.w]);
-  return mat4x4f(by_row, by_row, by_row, by_row);
+  return mat4x4f(of_queries, of_queries, of_queries, of_queries);
 }
 
-fn query_terms_of_delta(of_keys: bool, rows: vec4u, x: u32) -> mat4x4f {
-  if (of_keys) {
-    let by_column = deltas(ROWS + tile_columns(x));
-    return mat4x4f(vec4f(by_column.x), vec4f(by_column.y), vec4f(by_column.z), vec4f(by_column.w));
-  }
-  let by_row = deltas(rows);
-  return mat4x4f(by_row, by_row, by_row, by_row);
+fn lse_of(queries: vec4u) -> vec4f {
+  return vec4f(lse_tile[queries.x], lse_tile[queries.y], lse_tile[queries.z], lse_tile[queries.w]);
 }
 
-fn deltas(slots: vec4u) -> vec4f {
+fn delta_of(queries: vec4u) -> vec4f {
   var sum = vec4f();
   for (var quad = 0u; quad < QUADS; quad++) {
-    sum += vec4f(
-      delta_parts[slots.x * STRIDE + quad],
-      delta_parts[slots.y * STRIDE + quad],
-      delta_parts[slots.z * STRIDE + quad],
-      delta_parts[slots.w * STRIDE + quad],
-    );
+    let at = queries * STRIDE + quad;
+    sum += vec4f(delta_parts[at.x], delta_parts[at.y], delta_parts[at.z], delta_parts[at.w]);
   }
   return sum;
 }

@@ -49,6 +49,13 @@ fn vector_start(head: u32, row: u32, part: u32, parts: u32) -> u32 {
   return ((head / H * T + row) * parts + part) * H * QUADS + head % H * QUADS;
 }
 
+// A quad of q, k or v (part 0, 1, 2) of a row; zeros behind the last. The load is without a condition, so that a loop
+// of them can be unrolled and all be under way at once.
+fn load_quad(head: u32, row: u32, part: u32, quad: u32) -> vec4f {
+  let value = qkv[vector_start(head, min(row, T - 1u), part, 3u) + quad];
+  return select(vec4f(), value, row < T);
+}
+
 // The rows of block b of the invocation at height y, counted from the workgroup's first.
 fn block_rows(y: u32, b: u32) -> vec4u {
   return y + DOWN * (4u * b + vec4u(0u, 1u, 2u, 3u));
