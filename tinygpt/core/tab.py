@@ -20,6 +20,7 @@ from tinygpt.core.config import (
 )
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.feeding import adamw_rates
+from tinygpt.core.gpu_recipe import device_of, gpu_recipe
 from tinygpt.core.header import decode_config, encode_run, encode_state, progress_of
 from tinygpt.core.parameters import parameter_count
 from tinygpt.core.progress import Progress
@@ -156,8 +157,6 @@ class Session:
     def recipe(self) -> "dict[str, Any]":
         if self.device is None:
             return recipe(self.config)
-        from tinygpt.core.gpu_recipe import device_of, gpu_recipe
-
         return gpu_recipe(self.config, device_of(self.device))
 
     def attach(self, engine: "Any", page: "Any") -> None:

