@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 import wgpu
+from wgsl_case import GUARD, GUARD_BITS, in_buffer, op_and_arrays, outputs_of
 
-from tinygpt.core.gpu_dispatch import SLICE_LINE, Device, Dispatch
+from tinygpt.core.gpu_dispatch import Device, Dispatch
 from tinygpt.core.gpu_lowering import dispatches_of
-from tinygpt.core.ops import PARSED, Op, Tensor, float_bits
 
 KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
-GUARD = 64  # floats behind every tensor
-GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes it
 
 
 @functools.cache
@@ -25,63 +23,17 @@ def gpu() -> Any:
     return adapter.request_device_sync(required_features=wanted)
 
 
-def sliced(array: np.ndarray, slices: int) -> np.ndarray:
-    """A gradient as the GPU keeps it: what is there to begin with is in the first slice, the others are zero.
-
-    NaN, where it must be overwritten, is in all of them; the padding behind the tensor is zero.
-    """
-    lines = -(-array.size // SLICE_LINE)
-    flat = np.zeros((lines, slices, SLICE_LINE), np.float32)
-    first = np.zeros(lines * SLICE_LINE, np.float32)
-    first[: array.size] = array.reshape(-1)
-    flat[:, 0] = first.reshape(lines, SLICE_LINE)
-    flat[:, 1:] = np.where(np.isnan(flat[:, :1]), np.nan, 0)
-    return flat
-
-
-def unsliced(flat: np.ndarray, slices: int, like: np.ndarray) -> np.ndarray:
-    whole = flat.reshape(-1, slices, SLICE_LINE).astype(np.float64).sum(axis=1).reshape(-1)
-    return whole[: like.size].reshape(like.shape)
-
-
-def is_gradient(kernel: str, name: str) -> bool:
-    return name == "grads" or (name in PARSED[kernel].updated and name.startswith("d"))
-
-
 def run_kernel(kernel: str, case: dict[str, Any], device: Device, slices: int = 1) -> dict[str, Any]:
     """The outputs that the case has, by name; the case is left as it was."""
-    signature = PARSED[kernel]
-    names = signature.inputs + signature.outputs
-    tensors: dict[str, Tensor | None] = {}
-    stored: dict[str, np.ndarray] = {}
-    for name in names:
-        if case[name] is None:
-            tensors[name] = None
-            continue
-        array = np.asarray(case[name])
-        tensors[name] = Tensor(name, array.shape, "grad" if is_gradient(kernel, name) else "temp")
-        stored[name] = sliced(array, slices) if is_gradient(kernel, name) else array
-    scalars = [float_bits(case[name]) for name in signature.scalars]
-    op = Op(kernel, [tensors[name] for name in names], [case[name] for name in signature.dims], scalars)
+    op, stored = op_and_arrays(kernel, case, slices)
     buffers = {name: buffer_with(array) for name, array in stored.items()}
     play(dispatches_of(op, 0, device, slices), buffers, stored)
-    outputs = {}
-    for name in names:
-        if tensors[name] is None:
-            continue
+    after = {}
+    for name, array in stored.items():
         raw = np.frombuffer(gpu().queue.read_buffer(buffers[name]), np.int32)
-        assert (raw[stored[name].size :] == GUARD_BITS).all(), f"{kernel} wrote behind {name}"
-        if name in signature.inputs:
-            assert raw[: stored[name].size].tobytes() == in_buffer(stored[name]).tobytes(), f"{kernel} wrote to {name}"
-            continue
-        flat = raw[: stored[name].size].view(np.float32)
-        like = np.asarray(case[name])
-        outputs[name] = unsliced(flat, slices, like) if is_gradient(kernel, name) else flat.reshape(like.shape)
-    return outputs
-
-
-def in_buffer(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array, np.int32 if array.dtype.kind == "i" else np.float32)
+        assert (raw[array.size :] == GUARD_BITS).all(), f"{kernel} wrote behind {name}"
+        after[name] = raw[: array.size]
+    return outputs_of(kernel, case, stored, after, slices)
 
 
 def buffer_with(array: np.ndarray) -> Any:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import ALL_CASES, assert_matches_spec, case_id, make_case
+from wgsl_case import is_gradient
 from wgsl_text import declared_bindings, declared_overrides
 
 from tinygpt.core import gpu_rows
@@ -11,7 +12,7 @@ from tinygpt.core.gpu_rows import ROWS_KERNELS
 from tinygpt.core.ops import PARSED, Op, Tensor, float_bits
 
 try:
-    from harness_wgsl import KERNELS, gpu, is_gradient, run_kernel
+    from harness_wgsl import KERNELS, gpu, run_kernel
 
     gpu()
 except (ImportError, IndexError) as reason:
