@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from page_helpers import OpenPage
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tinygpt.engines.runner import find_chromium
+from tinygpt.engines.runner import find_chromium, webgpu_flags
 from tinygpt.server import Site
 from tinygpt.site import build
 
@@ -30,18 +31,51 @@ def dist() -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def launch() -> Iterator[Callable[[list[str]], Browser]]:
+    """Starts a browser with further flags."""
     expect.set_options(timeout=PATIENCE)
     chromium = find_chromium()
     assert chromium is not None, "these tests drive Chromium; install it, or run make setup"
+    browsers: list[Browser] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        browser.close()
+
+        def launched(flags: list[str]) -> Browser:
+            browsers.append(playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags]))
+            return browsers[-1]
+
+        yield launched
+        for browser in browsers:
+            browser.close()
+
+
+@pytest.fixture(scope="session")
+def browser(launch: Callable[[list[str]], Browser]) -> Browser:
+    """Without WebGPU, as Chromium is on a machine without a GPU."""
+    return launch([])
+
+
+@pytest.fixture(scope="session")
+def webgpu_browser(launch: Callable[[list[str]], Browser]) -> Browser:
+    """With WebGPU, on SwiftShader, so that results do not depend on the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TINYGPT_WEBGPU_ADAPTER", "swiftshader")
+        return launch(webgpu_flags())
 
 
 @pytest.fixture
 def open_page(dist: Path, browser: Browser) -> Iterator[OpenPage]:
+    with opener(dist, browser) as opened:
+        yield opened
+
+
+@pytest.fixture
+def open_webgpu_page(dist: Path, webgpu_browser: Browser) -> Iterator[OpenPage]:
+    with opener(dist, webgpu_browser) as opened:
+        yield opened
+
+
+@contextmanager
+def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
     """Opens the page, ready to train. Whatever a test does, nothing is asked of another host."""
     sites: list[Site] = []
     pages: list[Page] = []

@@ -10,7 +10,7 @@ export interface DeviceFacts {
   max_shared: number;
   subgroups: boolean;
   f16: boolean;
-  tensor: boolean; // WGSL in browsers has no words for matrix units
+  processors?: number;
 }
 
 const WANTED_LIMITS = [
@@ -25,6 +25,9 @@ const WANTED_LIMITS = [
 ] as const;
 const WANTED_FEATURES = ["subgroups", "shader-f16", "timestamp-query"] as const;
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|softpipe|\bwarp\b|microsoft basic render/i;
+// Adapters do not say how many processors they have; too high a guess costs little, and where there is none core has its own.
+const PROCESSORS = { software: 8, discrete: 128 };
+const DISCRETE = /nvidia|geforce|radeon rx|radeon pro/i;
 const PATIENCE = 10_000; // ms: a driver may hang, and the page need not
 
 const SMALLER = "use a smaller preset, batch or ctx, or the WebAssembly engine";
@@ -93,6 +96,8 @@ export class Gpu {
 
   facts(): DeviceFacts {
     const { limits, features } = this.device;
+    const { adapter, software } = this.info;
+    const guess = software ? PROCESSORS.software : DISCRETE.test(adapter) ? PROCESSORS.discrete : null;
     return {
       max_buffer: limits.maxBufferSize,
       max_binding: limits.maxStorageBufferBindingSize,
@@ -101,7 +106,7 @@ export class Gpu {
       max_shared: limits.maxComputeWorkgroupStorageSize,
       subgroups: features.has("subgroups"),
       f16: features.has("shader-f16"),
-      tensor: false,
+      ...(guess ? { processors: guess } : {}),
     };
   }
 

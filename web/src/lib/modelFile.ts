@@ -21,19 +21,23 @@ export async function readModelFile(file: File): Promise<ModelFile> {
   } catch {
     throw new Error(`${file.name} cannot be read; it may be larger than this browser lets a page hold.`);
   }
+  return parseModelFile(file.name, buffer);
+}
+
+export function parseModelFile(name: string, buffer: ArrayBuffer): ModelFile {
   const view = new DataView(buffer);
   const magic = new TextDecoder().decode(buffer.slice(0, 4));
-  if (magic !== "TGPT" || buffer.byteLength < PREFIX + 4) throw new Error(`${file.name} is no .tinygpt file.`);
+  if (magic !== "TGPT" || buffer.byteLength < PREFIX + 4) throw new Error(`${name} is no .tinygpt file.`);
   const length = view.getUint32(8, true);
-  if (PREFIX + length + 4 > buffer.byteLength) throw new Error(`${file.name} is cut off within its header.`);
+  if (PREFIX + length + 4 > buffer.byteLength) throw new Error(`${name} is cut off within its header.`);
   let header: Record<string, unknown>;
   try {
     header = JSON.parse(new TextDecoder().decode(buffer.slice(PREFIX, PREFIX + length)));
   } catch {
-    throw new Error(`${file.name} has a header that is no JSON.`);
+    throw new Error(`${name} has a header that is no JSON.`);
   }
   return {
-    name: file.name,
+    name,
     bytes: new Uint8Array(buffer),
     config: configOf(header["config"]),
     step: view.getInt32(PREFIX + length, true),

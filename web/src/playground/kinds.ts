@@ -1,5 +1,5 @@
 // What the page's parts hand one another.
-import type { Changes, RunConfig } from "../engine/protocol";
+import type { Changes, EngineName, RunConfig } from "../engine/protocol";
 import type { ModelFile } from "../lib/modelFile";
 
 export type Phase = "loading" | "idle" | "starting" | "training" | "stopping" | "writing" | "broken";
@@ -28,5 +28,9 @@ export interface Order {
   preset: string;
   changes: Changes;
   text: Uint8Array;
-  threads: number; // 0: all
+  engine: EngineName;
+  threads: number; // of WebAssembly; 0: all
 }
+
+/** What any run needs, whatever the model. */
+export type Means = Pick<Order, "text" | "engine" | "threads">;

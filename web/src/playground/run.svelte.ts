@@ -3,8 +3,8 @@ import { Curve } from "../lib/curve";
 import { count } from "../lib/format";
 import { site } from "../lib/site";
 import type { Capabilities, CoreEvent, FromWorker, ToWorker } from "../engine/protocol";
-import type { ModelFile } from "../lib/modelFile";
-import type { Model, Notice, Order, Phase, Sample } from "./kinds";
+import { parseModelFile, type ModelFile } from "../lib/modelFile";
+import type { Means, Model, Notice, Order, Phase, Sample } from "./kinds";
 
 type Started = Extract<FromWorker, { type: "started" }>;
 type Start = Extract<ToWorker, { type: "start" }>;
@@ -21,6 +21,10 @@ export class Run {
   advice = $state.raw<string[]>([]);
   samples = $state.raw<Sample[]>([]);
   unsaved = $state(false);
+  /** While a GPU's kernels are compiled. */
+  compiled = $state.raw<{ made: number; of: number } | null>(null);
+  /** The GPU is lost; the model in hand is the last state of it that was kept, if any. */
+  lost = $state(false);
 
   // As of the last time the numbers were shown.
   step = $state(0);
@@ -75,13 +79,13 @@ export class Run {
   }
 
   /** Train the model in hand up to `steps`. */
-  continueTo(steps: number, order: Pick<Order, "text" | "threads">): void {
+  continueTo(steps: number, means: Means): void {
     const model = this.model;
     if (!model) return;
     const go = (file: ModelFile) => {
       this.past = this.curve;
       this.model = { ...model, file }; // should the start fail, it is still there
-      this.begin({ ...order, preset: site.defaultPreset, changes: { steps } }, { resume: file.bytes }, model.title);
+      this.begin({ ...means, preset: site.defaultPreset, changes: { steps } }, { resume: file.bytes }, model.title);
     };
     if (model.file) return go(model.file);
     this.phase = "starting";
@@ -106,12 +110,12 @@ export class Run {
   }
 
   /** Let the model write on from `prompt`. One that is in a file only goes to the worker first: a run of no steps. */
-  write(prompt: string, order: Pick<Order, "text" | "threads">): void {
+  write(prompt: string, means: Means): void {
     const model = this.model;
     if (!model) return;
     this.prompt = prompt;
     this.asked = model;
-    if (model.file) this.continueTo(Math.max(1, model.step), order);
+    if (model.file) this.continueTo(Math.max(1, model.step), means);
     else this.ask();
   }
 
@@ -141,9 +145,11 @@ export class Run {
     this.title = title;
     this.phase = "starting";
     this.notice = null;
+    this.compiled = null;
+    this.lost = false;
     this.advice = [];
-    const { preset, changes, text, threads } = order;
-    this.send({ type: "start", preset, changes, text, threads, ...more });
+    const { preset, changes, text, engine, threads } = order;
+    this.send({ type: "start", preset, changes, text, engine, threads, ...more });
   }
 
   private send(message: ToWorker): void {
@@ -157,7 +163,11 @@ export class Run {
         this.capabilities = message.capabilities;
         if (this.phase === "loading") this.phase = "idle";
         break;
+      case "progress":
+        this.compiled = message;
+        break;
       case "started":
+        this.compiled = null;
         this.onStarted(message);
         break;
       case "event":
@@ -182,8 +192,10 @@ export class Run {
       case "error":
         this.show();
         this.onSaved = this.asked = null;
+        this.compiled = null;
         this.complain(message.message);
-        if (this.capabilities) this.rest();
+        if (message.lost !== undefined) this.onLost(message.message, message.lost);
+        else if (this.capabilities) this.rest();
         else this.phase = "broken";
         break;
     }
@@ -240,6 +252,22 @@ export class Run {
     this.phase = "idle";
   }
 
+  /** The engine is gone, and the model in it: in hand is what was kept, as a file. */
+  private onLost(why: string, kept: { bytes: Uint8Array<ArrayBuffer>; name: string } | null): void {
+    this.lost = true;
+    this.phase = "idle";
+    if (!kept || !this.model) {
+      this.model = null;
+      this.unsaved = false;
+      this.complain(`${sentence(why)} The model was not kept yet: train anew, on WebAssembly if it happens again.`);
+      return;
+    }
+    const file = parseModelFile(kept.name, kept.bytes.buffer);
+    this.model = { ...this.model, step: file.step, file };
+    this.step = file.step;
+    this.complain(`${sentence(why)} The model as of step ${count(file.step)} is in hand.`);
+  }
+
   private died(why: string): void {
     const lost = this.model !== null && this.model.file === null;
     this.disconnect();
@@ -270,4 +298,8 @@ export class Run {
     this.sampleCount += 1;
     this.samples = [{ id: this.sampleCount, title, text }, ...this.samples];
   }
+}
+
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1).replace(/\.?$/, ".");
 }

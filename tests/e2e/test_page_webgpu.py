@@ -1,0 +1,101 @@
+"""The page with WebGPU: the adapter is named for what it is, it trains, and a GPU that is lost takes no model along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from page_helpers import OpenPage, fact, press, stat, step, wait_for_step
+from playwright.sync_api import Page, expect
+
+from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.progress import Progress
+from tinygpt.core.trainer import run_now
+from tinygpt.engines.native import NativeEngine
+from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+
+pytestmark = pytest.mark.xdist_group("page")
+
+# Odd sizes: SwiftShader compiles the kernels for even ones for a minute.
+TINY = RunConfig(
+    ModelConfig(layers=1, d_model=10, heads=2, ctx=9), TrainConfig(batch=2, steps=5000, lr=0.02, sample_every=0)
+)
+TEXT = "abcabcabc " * 100
+KEPT_AFTER = 5  # seconds of training
+REMEMBER_DEVICES = """() => {
+    globalThis.devices = [];
+    const request = GPUAdapter.prototype.requestDevice;
+    GPUAdapter.prototype.requestDevice = async function (...wanted) {
+      devices.push(await request.apply(this, wanted));
+      return devices.at(-1);
+    };
+}"""
+
+
+@pytest.fixture
+def untrained(tmp_path: Path) -> Path:
+    file = tmp_path / "untrained.tinygpt"
+    progress = Progress()
+    progress.loss = 5.5
+    save_tinygpt(file, Checkpoint(TINY, run_now(NativeEngine(TINY).export_state()), progress))
+    return file
+
+
+def engine_worker(page: Page):
+    return next(worker for worker in page.workers if "worker" in worker.url)
+
+
+def test_a_software_adapter_is_never_the_default_and_never_called_a_gpu(open_webgpu_page: OpenPage) -> None:
+    page = open_webgpu_page()
+    assert page.locator("input[name=engine]:checked").input_value() == "wasm"
+    choice = page.locator("label", has=page.locator("input[name=engine][value=webgpu]"))
+    expect(choice).to_contain_text("software adapter: ")
+    expect(choice).to_contain_text(", not a GPU")
+    assert "swiftshader" in fact(page, "adapter").lower()
+    page.locator("input[name=engine][value=webgpu]").check()
+    assert fact(page, "engine").startswith("WebGPU, software adapter: ")
+
+
+def test_without_webgpu_it_cannot_be_chosen(open_page: OpenPage) -> None:
+    page = open_page()
+    assert page.locator("input[name=engine][value=webgpu]").is_disabled()
+    assert page.locator("input[name=engine]:checked").input_value() == "wasm"
+    assert fact(page, "adapter") == "no WebGPU here"
+
+
+def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(
+    open_webgpu_page: OpenPage, untrained: Path, tmp_path: Path
+) -> None:
+    page = open_webgpu_page()
+    engine_worker(page).evaluate(REMEMBER_DEVICES)
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill(TEXT)
+    page.locator("input[accept='.tinygpt']").set_input_files(untrained)
+    page.locator("input[name=engine][value=webgpu]").check()
+    press(page, "Continue")
+    expect(page.get_by_role("status")).to_contain_text("Compiling kernels for the GPU: ", timeout=60_000)
+    page.wait_for_selector("[data-phase=training]", timeout=60_000)
+    assert fact(page, "engine").startswith("WebGPU, software adapter: ")
+    wait_for_step(page, 1)
+    assert float(stat(page, "loss")) > 4
+    page.wait_for_function("""Number(document.querySelector("[data-stat='loss'] dd").innerText) < 3""", timeout=60_000)
+
+    with page.expect_download() as download:
+        press(page, "Save")
+    saved = tmp_path / download.value.suggested_filename
+    download.value.save_as(saved)
+    checkpoint = load_tinygpt(saved)
+    assert checkpoint.backend == "webgpu" and checkpoint.state.step > 0 and checkpoint.config.model == TINY.model
+
+    page.wait_for_timeout(1000 * KEPT_AFTER)
+    reached = step(page)
+    engine_worker(page).evaluate("devices.at(-1).destroy()")
+    expect(page.get_by_role("alert")).to_contain_text("The GPU was lost (")
+    expect(page.get_by_role("alert")).to_contain_text("is in hand.")
+    assert 0 < step(page) <= reached + 50
+    kept = step(page)
+    press(page, "Continue on WebAssembly")
+    wait_for_step(page, kept + 50)
+    assert fact(page, "engine").startswith("WebAssembly, ")
+    assert float(stat(page, "loss")) < 3
+    expect(page.get_by_role("alert")).to_be_empty()
