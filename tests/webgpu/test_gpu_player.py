@@ -50,7 +50,7 @@ def test_the_device_is_had_with_all_that_the_adapter_can(runner):
     device = opened(runner)["device"]
     assert device["max_buffer"] > 2**28 and device["max_binding"] > 2**27  # more than the least that WebGPU promises
     assert device["max_shared"] >= 16384 and device["max_invocations"] >= 256 and device["max_groups"] == 65535
-    assert device["subgroups"] is True and device["f16"] is False and device["tensor"] is False
+    assert device["subgroups"] is True and device["f16"] is False
 
 
 @pytest.mark.parametrize(

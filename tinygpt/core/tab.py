@@ -157,7 +157,9 @@ class Session:
     def recipe(self) -> "dict[str, Any]":
         if self.device is None:
             return recipe(self.config)
-        return gpu_recipe(self.config, device_of(self.device))
+        device = device_of(self.device)
+        device.f16 = False  # what the page trains, it trains in float32
+        return gpu_recipe(self.config, device)
 
     def attach(self, engine: "Any", page: "Any") -> None:
         self.engine = TabEngine(self.config, engine, self)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_recipe import device_of, gpu_recipe
-from tinygpt.engines.base import FloatArray, State
+from tinygpt.core.gpu_lowering import GpuLowered
+from tinygpt.core.gpu_recipe import device_of, recipe_of
+from tinygpt.core.ops import Op
+from tinygpt.engines.base import State
 from tinygpt.engines.driven import DrivenEngine
 from tinygpt.engines.runner import Runner
 
@@ -21,12 +21,19 @@ FLOPS_TOGETHER_SOFTWARE = 5e10
 class WebGpuChromiumEngine(DrivenEngine):
     name = "webgpu-chromium"
 
-    def __init__(self, config: RunConfig, state: State | None = None, *, runner: Runner | None = None) -> None:
+    def __init__(
+        self, config: RunConfig, state: State | None = None, *, f16: bool = False, runner: Runner | None = None
+    ) -> None:
         runner = runner or Runner("chromium")
         found, _ = runner.ask("gpu")
         self.software: bool = found["software"]
+        device = device_of(found["device"])
+        if f16 and not device.f16:
+            raise TinyGPTError(f"{found['adapter']} has no float16; leave out --precision f16")
+        device.f16 = self.f16 = f16
         super().__init__(config, runner, MOST_STEPS, FLOPS_TOGETHER_SOFTWARE if self.software else FLOPS_TOGETHER)
-        self.recipe: dict[str, Any] = gpu_recipe(config, device_of(found["device"]))
+        self.lowered = GpuLowered(config, device)
+        self.recipe = recipe_of(config, self.lowered)
         self.places = self.recipe["places"]
         opened, _ = self.runner.ask("open-gpu", recipe=self.recipe)
         self.description = opened["description"]
@@ -34,11 +41,15 @@ class WebGpuChromiumEngine(DrivenEngine):
             self.set_state(state)
 
     def describe(self) -> str:
-        return f"{self.description}, in Chromium"
+        return f"{self.description}, {'float16 tiles' if self.f16 else 'float32'}, in Chromium"
 
-    def profile(self, mode: str) -> FloatArray:
-        """Nanoseconds of each dispatch of a program, by the GPU's own clock; what it changes is changed."""
-        return np.frombuffer(self.runner.ask("profile", mode=mode)[1], dtype="<f8").astype(np.float32)
+    def profile(self, mode: str) -> list[tuple[Op, float]]:
+        """Each op of a program with its seconds on the GPU, by timestamps around each of its dispatches."""
+        nanoseconds = np.frombuffer(self.runner.ask("profile", mode=mode)[1], dtype="<f8")
+        seconds = [0.0] * len(self.lowered.programs[mode].ops)
+        for dispatch, spent in zip(self.lowered.dispatches[mode], nanoseconds, strict=True):
+            seconds[dispatch.op] += 1e-9 * float(spent)
+        return list(zip(self.lowered.programs[mode].ops, seconds, strict=True))
 
 
 def chromium_engine(
@@ -53,6 +64,6 @@ def chromium_engine(
     """The engine as the command line asks for it."""
     if device not in ("auto", "gpu"):
         raise TinyGPTError(f"the webgpu-chromium engine runs on the GPU that Chromium gives it, not on '{device}'")
-    if precision not in ("auto", "float32"):
-        raise TinyGPTError(f"the webgpu-chromium engine computes in float32, not in {precision}")
-    return WebGpuChromiumEngine(config, state)
+    if precision not in ("auto", "float32", "f16"):
+        raise TinyGPTError(f"the webgpu-chromium engine computes in float32 or f16, not in {precision}")
+    return WebGpuChromiumEngine(config, state, f16=precision == "f16")
