@@ -59,6 +59,7 @@ def test_the_device_is_had_with_all_that_the_adapter_can(runner):
         ({"vendor": "nvidia", "architecture": "hopper", "device": "", "description": "NVIDIA H200"}, "NVIDIA H200"),
         ({"vendor": "apple", "architecture": "metal-3", "device": "", "description": ""}, "apple metal-3"),
         ({"vendor": "", "architecture": "", "device": "", "description": ""}, "unnamed adapter"),
+        (None, "unnamed adapter"),
         (
             {"vendor": "mesa", "architecture": "", "device": "", "description": "llvmpipe (LLVM 19)"},
             "software adapter: llvmpipe (LLVM 19), not a GPU",
@@ -109,6 +110,21 @@ def test_a_step_reads_its_inputs_and_its_losses_come_in_bulk(runner):
     assert rows[:, 1].tolist() == [CORPUS[number + 1] for number in range(1, 101)]  # the token at `first` = 1
     assert rows[:, 2].tolist() == [3.0] * 100
     np.testing.assert_allclose(weights(runner), before + 100 * 0.5 * 0.25, rtol=1e-5)
+
+
+def test_batches_of_one_step_run_one_after_the_other(runner):
+    """Each in turn overwrites the loss with its own token; all have the step's rates."""
+    programs = mini_recipe()["programs"]
+    train = programs.pop("train")
+    programs |= {"gradient": train, "accumulate": train, "update": train[:1]}
+    opened(runner, programs=programs, grad_accum=2)
+    before = weights(runner)
+    asked = [[1, RATES, [10, 20, 30, 40]], [2, RATES, [50, 60, 70, 80]]]
+    rows = np.frombuffer(runner.ask("steps", steps=asked)[1], "<f8").reshape(-1, 3)
+    assert rows.tolist() == [[1, 31, 3], [2, 71, 3]]  # the last batch's first row
+    change = (weights(runner) - before) / (0.5 * 0.25)
+    flat = np.concatenate([change[120:], change[:120]])  # in the flat vector's order
+    np.testing.assert_allclose(flat, [6] * 100 + [4] * 60, rtol=1e-5)
 
 
 def test_evaluation_and_prompts(runner):
