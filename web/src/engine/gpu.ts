@@ -39,12 +39,12 @@ async function findAdapter(): Promise<GPUAdapter | null> {
 }
 
 export function nameOf(adapter: GPUAdapter): WebGpu {
-  const { vendor, architecture, device, description } = adapter.info;
-  const name = description || [vendor, architecture, device].filter(Boolean).join(" ") || "unnamed adapter";
-  const all = [vendor, architecture, device, description].join(" ");
-  // Where the flag stands has changed between browsers.
-  const fallback = adapter.info.isFallbackAdapter || Boolean((adapter as { isFallbackAdapter?: boolean }).isFallbackAdapter);
-  return { adapter: name, software: fallback || SOFTWARE.test(all) };
+  // Where these stand has changed from browser to browser.
+  const info = (adapter.info ?? {}) as Partial<GPUAdapterInfo>;
+  const fallback = info.isFallbackAdapter ?? (adapter as { isFallbackAdapter?: boolean }).isFallbackAdapter ?? false;
+  const words = [info.vendor, info.architecture, info.device].filter(Boolean).join(" ");
+  const software = fallback || SOFTWARE.test(`${words} ${info.description ?? ""}`);
+  return { adapter: info.description || words || "unnamed adapter", software };
 }
 
 export async function findWebGpu(): Promise<WebGpu | null> {
@@ -110,9 +110,9 @@ export class Gpu {
     };
   }
 
-  /** Whether the device is lost, or in a state that nobody knows. */
-  get broken(): boolean {
-    return this.fault !== null;
+  /** Why nothing can be asked of the device any more, if so. */
+  get brokenBy(): Error | null {
+    return this.fault;
   }
 
   /** Throws where the device is lost or has refused something. */

@@ -127,8 +127,8 @@ class Run implements Page {
     }
   }
 
-  private get lost(): boolean {
-    return this.engine instanceof WebGpuEngine && this.engine.player.gpu.broken;
+  private get lost(): Error | null {
+    return this.engine instanceof WebGpuEngine ? this.engine.player.gpu.brokenBy : null;
   }
 
   private get keeping(): boolean {
@@ -136,7 +136,8 @@ class Run implements Page {
   }
 
   private complain(error: unknown): void {
-    say({ type: "error", message: sentenceOf(this.fault ?? error), ...(this.lost ? { lost: this.kept } : {}) });
+    const message = sentenceOf(this.lost ?? this.fault ?? error);
+    say({ type: "error", message, ...(this.lost ? { lost: this.kept } : {}) });
   }
 
   close(): void {
