@@ -9,35 +9,23 @@ if TYPE_CHECKING:
 
 MAX_SHARES = 4  # quads of floats that an invocation can have of each row
 PLAIN_LANES = 64
-GROUPS_EACH = 4  # workgroups that a processor should have: they are small, and one works while another waits
 
 # How a workgroup computes a tile of scores, best first: (ACROSS, DOWN, BLOCKS) as in attention_tile.wgsl, that is
-# ACROSS * DOWN invocations with 4 * BLOCKS rows and 4 columns each. A second block halves what is read of the columns
-# for a product, but takes twice the registers, and halves the number of workgroups.
-FORWARD_TILES = [(8, 8, 2), (8, 8, 1), (8, 4, 1), (4, 16, 1), (4, 8, 1)]
-BACKWARD_TILES = [(8, 8, 1), (8, 4, 1), (4, 16, 1), (4, 8, 1)]
-# Where workgroup memory is too small for those: fewer invocations than a subgroup has.
-CRAMPED_TILES = [(4, 6, 1), (4, 4, 1), (4, 2, 1), (4, 1, 1)]
+# ACROSS * DOWN invocations with 4 * BLOCKS rows and 4 columns each. The order is that measured on an H200 at D = 32:
+# a second block of rows, which would halve what is read of the columns, takes too many registers. The last ones leave
+# lanes of a subgroup idle; they are for devices whose workgroup memory is too small for others.
+SMALL_TILES = [(8, 4, 1), (4, 8, 1), (4, 4, 1), (4, 2, 1), (4, 1, 1)]
+FORWARD_TILES = [(8, 8, 1)] + SMALL_TILES
+BACKWARD_TILES = [(8, 16, 1), (8, 8, 1)] + SMALL_TILES
 
 
 def attention_tiles(op: Op, device: Device) -> "tuple[int, int, int] | None":
-    """The first tile that the device can hold and of which there are enough to keep it busy; None if it holds none.
-
-    Workgroup memory bounds the tile from above (it grows with D), the number of processors as well (fewer rows in a
-    tile are more workgroups), and every row of vectors must be covered by the invocations across.
-    """
-    backward = op.kernel == "attention_backward"
-    heads = op.dim("B") * op.dim("H") * (2 if backward else 1)
-    best = None
-    for tile in BACKWARD_TILES if backward else FORWARD_TILES:
-        if fits(op, tile, device) and (best is None or tile[0] == best[0]):
-            best = tile
-            if heads * ceil_div(op.dim("T"), tile_rows(tile)) >= GROUPS_EACH * device.processors:
-                break
-    for tile in CRAMPED_TILES:
-        if best is None and fits(op, tile, device):
-            best = tile
-    return best
+    """The first tile that the device can hold, or None: workgroup memory bounds it (a tile's size grows with D), and
+    every row of vectors must be covered by the invocations across."""
+    for tile in BACKWARD_TILES if op.kernel == "attention_backward" else FORWARD_TILES:
+        if fits(op, tile, device):
+            return tile
+    return None
 
 
 def tile_rows(tile: tuple[int, int, int]) -> int:

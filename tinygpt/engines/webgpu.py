@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import wgpu
@@ -17,7 +17,7 @@ from tinygpt.core.ops import Op
 from tinygpt.core.parameters import parameter_count, parameters
 from tinygpt.core.rng import INIT
 from tinygpt.engines.base import ByteArray, FloatArray, State, StepMetrics, padded_batches
-from tinygpt.engines.gpu import Gpu, Progress, explained
+from tinygpt.engines.gpu import Gpu, Progress, explained, record
 from tinygpt.engines.replay import Array, WindowEngine
 from tinygpt.kernels.init import normal
 
@@ -25,6 +25,16 @@ STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsag
 RING = 64  # steps whose metrics the GPU keeps until they are read
 READ_EVERY = 0.1  # seconds: metrics are read so often, that the GPU waits for nobody in between
 SLOT = 8  # bytes of the ring a step: its loss, its gradient's norm
+
+
+class Played(NamedTuple):
+    """A dispatch, ready to be recorded."""
+
+    pipeline: Any
+    group: Any
+    x: int
+    y: int
+    z: int
 
 
 class WebGPUEngine(WindowEngine):
@@ -62,12 +72,12 @@ class WebGPUEngine(WindowEngine):
         self.cached = 0  # rows of the KV cache that are filled
         self.start(state)
 
-    def prepare(self, progress: Progress | None) -> dict[str, list[tuple[Any, Any, int, int, int]]]:
-        """Every program's dispatches, with their pipelines and bind groups: pipeline, group, grid."""
+    def prepare(self, progress: Progress | None) -> dict[str, list[Played]]:
+        """Every program's dispatches, with their pipelines and bind groups."""
         described = self.recipe["pipelines"]
         pipelines = self.gpu.pipelines(described, progress)
         groups: dict[tuple[int, ...], Any] = {}
-        programs: dict[str, list[tuple[Any, Any, int, int, int]]] = {}
+        programs: dict[str, list[Played]] = {}
         for mode, dispatches in self.recipe["programs"].items():
             programs[mode] = []
             for words in dispatches:
@@ -78,7 +88,7 @@ class WebGPUEngine(WindowEngine):
                     places = [(self.buffers[words[i]], words[i + 1], words[i + 2]) for i in range(4, len(words), 3)]
                     with explained(self.gpu.name):
                         groups[key] = self.gpu.bind_group(bindings, places)
-                programs[mode].append((pipelines[number], groups[key], x, y, z))
+                programs[mode].append(Played(pipelines[number], groups[key], x, y, z))
         return programs
 
     def describe(self) -> str:
@@ -93,13 +103,7 @@ class WebGPUEngine(WindowEngine):
             self.gpu.queue.write_buffer(self.buffers[self.recipe["inputs"]], 0, self.inputs)
             encoder = self.gpu.device.create_command_encoder()
             work = encoder.begin_compute_pass()
-            pipeline = None
-            for next_pipeline, group, x, y, z in self.programs[mode]:
-                if next_pipeline is not pipeline:
-                    pipeline = next_pipeline
-                    work.set_pipeline(pipeline)
-                work.set_bind_group(0, group)
-                work.dispatch_workgroups(x, y, z)
+            record(work, self.programs[mode])
             work.end()
             if slot is not None:
                 for i, name in enumerate(("loss", "norm")):

@@ -38,6 +38,19 @@ var<private> column_lane: u32;
 var<private> first_row: u32;
 var<private> first_column: u32;
 
+// Whether a row, a quad of columns or a quad of the depth is there: always, where the tiles divide the sizes.
+fn has_row(row: u32) -> bool {
+  return ROWS % TILE_ROWS == 0 || row < ROWS;
+}
+
+fn has_column(column: u32) -> bool {
+  return COLUMNS % TILE_COLUMNS == 0 || column < COLUMNS;
+}
+
+fn has_depth(depth: u32) -> bool {
+  return DEPTH % TILE_DEPTH == 0 || depth < DEPTH;
+}
+
 fn place(group: vec3u, invocation: u32) {
   lane = invocation;
   column_lane = invocation % (TILE_COLUMNS / 4 / BLOCK_COLUMNS);
@@ -126,13 +139,13 @@ fn fetch_x_and_weight(k: u32) {
     let at = along_depth(lane + n * INVOCATIONS);
     let row = first_row + at.x;
     left_ahead[n] = Quad();
-    if (row < ROWS && k + at.y < DEPTH) { left_ahead[n] = Quad(x[(row * DEPTH + k + at.y) / 4]); }
+    if (has_row(row) && has_depth(k + at.y)) { left_ahead[n] = Quad(x[(row * DEPTH + k + at.y) / 4]); }
   }
   for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
     let at = along_depth(lane + n * INVOCATIONS);
     let column = first_column + at.x;
     right_ahead[n] = Quad();
-    if (column < COLUMNS && k + at.y < DEPTH) { right_ahead[n] = Quad(weight[(column * DEPTH + k + at.y) / 4]); }
+    if (has_column(column) && has_depth(k + at.y)) { right_ahead[n] = Quad(weight[(column * DEPTH + k + at.y) / 4]); }
   }
 }
 
@@ -160,12 +173,12 @@ fn linear(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) 
   multiply_x_and_weight();
   for (var c = 0u; c < BLOCK_COLUMNS; c++) {
     let column = column_of(c);
-    if (column < COLUMNS) {
+    if (has_column(column)) {
       var added = vec4f(0.0);
       if (HAS_BIAS) { added = bias[column / 4]; }
       for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
         let row = row_of(r);
-        if (row < ROWS) {
+        if (has_row(row)) {
           let at = (row * COLUMNS + column) / 4;
           var result = sums[r * BLOCK_COLUMNS + c] + added;
           if (HAS_RESIDUAL) { result += residual[at]; }
@@ -185,11 +198,11 @@ fn linear_gelu(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_in
   multiply_x_and_weight();
   for (var c = 0u; c < BLOCK_COLUMNS; c++) {
     let column = column_of(c);
-    if (column < COLUMNS) {
+    if (has_column(column)) {
       let added = bias[column / 4];
       for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
         let row = row_of(r);
-        if (row < ROWS) {
+        if (has_row(row)) {
           let at = (row * COLUMNS + column) / 4;
           let h = gelu(sums[r * BLOCK_COLUMNS + c] + added);
           activation[at] = h.value;
@@ -212,14 +225,14 @@ fn fetch_dy_and_weight(k: u32) {
     let at = along_depth(lane + n * INVOCATIONS);
     let row = first_row + at.x;
     left_ahead[n] = Quad();
-    if (row < ROWS && k + at.y < DEPTH) { left_ahead[n] = Quad(dy[(row * DEPTH + k + at.y) / 4] * SCALE); }
+    if (has_row(row) && has_depth(k + at.y)) { left_ahead[n] = Quad(dy[(row * DEPTH + k + at.y) / 4] * SCALE); }
   }
   for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
     let i = lane + n * INVOCATIONS;
     let depth = k + i / (TILE_COLUMNS / 4);
     let column = first_column + i % (TILE_COLUMNS / 4) * 4;
     right_ahead[n] = Quad();
-    if (depth < DEPTH && column < COLUMNS) { right_ahead[n] = Quad(weight_rows[(depth * COLUMNS + column) / 4]); }
+    if (has_depth(depth) && has_column(column)) { right_ahead[n] = Quad(weight_rows[(depth * COLUMNS + column) / 4]); }
   }
 }
 
@@ -243,10 +256,10 @@ fn linear_backward_input(@builtin(workgroup_id) group: vec3u, @builtin(local_inv
   }
   for (var c = 0u; c < BLOCK_COLUMNS; c++) {
     let column = column_of(c);
-    if (column < COLUMNS) {
+    if (has_column(column)) {
       for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
         let row = row_of(r);
-        if (row < ROWS) {
+        if (has_row(row)) {
           let at = (row * COLUMNS + column) / 4;
           var result = sums[r * BLOCK_COLUMNS + c] / SCALE;
           if (HAS_SLOPE) { result *= kept_slope[at]; }
@@ -269,20 +282,24 @@ fn slice_place(i: u32, s: u32) -> u32 {
   return (i / 64 * SLICES + s) * 64 + i % 64;
 }
 
+fn whole_slabs() -> bool {
+  return DEPTH % (SLICES * TILE_DEPTH) == 0;
+}
+
 fn fetch_dy_and_x(k: u32, end: u32) {
   for (var n = 0u; n < TILE_ROWS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
     let i = lane + n * INVOCATIONS;
     let depth = k + i / (TILE_ROWS / 4);
     let row = first_row + i % (TILE_ROWS / 4) * 4;
     left_ahead[n] = Quad();
-    if (depth < end && row < ROWS) { left_ahead[n] = Quad(dy_rows[(depth * ROWS + row) / 4] * SCALE); }
+    if ((whole_slabs() || depth < end) && has_row(row)) { left_ahead[n] = Quad(dy_rows[(depth * ROWS + row) / 4] * SCALE); }
   }
   for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
     let i = lane + n * INVOCATIONS;
     let depth = k + i / (TILE_COLUMNS / 4);
     let column = first_column + i % (TILE_COLUMNS / 4) * 4;
     right_ahead[n] = Quad();
-    if (depth < end && column < COLUMNS) { right_ahead[n] = Quad(x_rows[(depth * COLUMNS + column) / 4]); }
+    if ((whole_slabs() || depth < end) && has_column(column)) { right_ahead[n] = Quad(x_rows[(depth * COLUMNS + column) / 4]); }
   }
 }
 
@@ -315,10 +332,10 @@ fn linear_backward_weight(@builtin(workgroup_id) group: vec3u, @builtin(local_in
   }
   for (var c = 0u; c < BLOCK_COLUMNS; c++) {
     let column = column_of(c);
-    if (column < COLUMNS) {
+    if (has_column(column)) {
       for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
         let row = row_of(r);
-        if (row < ROWS) {
+        if (has_row(row)) {
           let at = slice_place(row * COLUMNS + column, group.z) / 4;
           let result = sums[r * BLOCK_COLUMNS + c] / SCALE;
           if (ACCUMULATE) { dweight[at] += result; } else { dweight[at] = result; }
