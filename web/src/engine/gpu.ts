@@ -67,7 +67,7 @@ export class Gpu {
       this.fault ??= new Error(
         this.closed
           ? "the engine is closed"
-          : `the GPU was lost (${message.trim() || "the browser does not say why"}); go on from the last saved model, ` +
+          : `the GPU was lost (${message.trim().replace(/\.$/, "") || "the browser does not say why"}); go on from the last saved model, ` +
               "on the WebAssembly engine if it happens again",
       );
     });

@@ -25,11 +25,13 @@ export class Curve {
   readonly train: number[] = [];
   readonly smooth: number[] = [];
   readonly val: (number | null)[] = []; // one a step; null where nothing was measured
+  private readonly length: number;
   private readonly once: Average;
   private readonly twice: Average;
 
   /** `past` is what a loaded model remembers of its loss: [step, loss], not every step. */
   constructor(length: number, past: [number, number][] = []) {
+    this.length = length;
     const window = Math.max(LEAST_STEPS, length * SMOOTHING);
     this.once = new Average(window);
     this.twice = new Average(window);
@@ -44,6 +46,17 @@ export class Curve {
     this.train.push(loss);
     this.smooth.push(smooth);
     this.val.push(null);
+  }
+
+  /** The curve as it was at that step, for a run that goes back to it. */
+  until(step: number): Curve {
+    const earlier = new Curve(this.length);
+    for (let i = 0; i < this.steps.length && this.steps[i]! <= step; i++) {
+      earlier.addStep(this.steps[i]!, this.train[i]!);
+      const val = this.val[i] ?? null;
+      if (val !== null) earlier.addValidation(val);
+    }
+    return earlier;
   }
 
   /** The validation loss at the step that was added last. */

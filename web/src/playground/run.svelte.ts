@@ -265,6 +265,10 @@ export class Run {
     const file = parseModelFile(kept.name, kept.bytes.buffer);
     this.model = { ...this.model, step: file.step, file };
     this.step = file.step;
+    this.latest = null;
+    this.curve = this.curve.until(file.step);
+    this.loss = this.curve.smoothed;
+    this.shown += 1;
     this.complain(`${sentence(why)} The model as of step ${count(file.step)} is in hand.`);
   }
 
