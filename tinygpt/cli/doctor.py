@@ -124,7 +124,7 @@ def webgpu() -> Finding:
     except ImportError:
         return Finding("WebGPU", "missing", "GPUs of any maker, through wgpu", "pip install 'tinygpt[webgpu]'")
     # In a process of its own: a bad driver may crash it.
-    listing = "import wgpu; print(*[a.summary for a in wgpu.gpu.enumerate_adapters_sync()], sep='; ')"
+    listing = "from tinygpt.engines.gpu import *; print(*[adapter_label(a) for a in all_adapters()], sep='; ')"
     adapters = answer([sys.executable, "-c", listing])
     if not adapters:
         return Finding("WebGPU", "missing", "wgpu finds no adapter", "install a Vulkan, Metal or D3D12 driver")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,9 +43,18 @@ def is_software(adapter: Any) -> bool:
     return adapter.info["adapter_type"] == "CPU" or any(part in name for part in SOFTWARE)
 
 
+def adapter_label(adapter: Any) -> str:
+    """Its name for people; one that computes on the CPU is never called a GPU."""
+    name = adapter_name(adapter)
+    return f"software adapter: {name}, not a GPU" if is_software(adapter) else f"{name}, {adapter.info['backend_type']}"
+
+
 @functools.cache
 def all_adapters() -> list[Any]:
     """Real GPUs first, discrete ones before integrated ones; each with its first backend only."""
+    if not os.environ.get("XDG_RUNTIME_DIR") and not os.environ.get("MESA_VK_DEVICE_SELECT"):
+        # Where there is no desktop, Mesa's layer that asks it for its favourite GPU only complains on stderr.
+        os.environ.setdefault("NODEVICE_SELECT", "1")
     order = ["DiscreteGPU", "IntegratedGPU"]
     found: dict[str, Any] = {}
     for adapter in wgpu.gpu.enumerate_adapters_sync():
@@ -84,8 +94,7 @@ class Gpu:
         self.modules: dict[tuple[str, ...], Any] = {}
 
     def label(self) -> str:
-        backend = self.adapter.info["backend_type"]
-        return f"software adapter: {self.name}, not a GPU" if self.software else f"{self.name}, {backend}"
+        return adapter_label(self.adapter)
 
     def describe(self) -> Device:
         """What lowering must know of it."""
