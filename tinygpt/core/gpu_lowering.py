@@ -6,6 +6,7 @@ from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div
 from tinygpt.core.gpu_linear import LINEAR_KERNELS
 from tinygpt.core.gpu_memory import GpuPlan, Segment, plan_gpu, segments_of
 from tinygpt.core.gpu_rows import ROWS_KERNELS, clip, norm_groups, square_sums
+from tinygpt.core.layout import Layout, aligned
 from tinygpt.core.lowering import check_sizes
 from tinygpt.core.ops import Op, Program, Tensor, bits_float
 from tinygpt.core.program import Memory, programs
@@ -24,12 +25,15 @@ def dispatches_of(op: Op, index: int, device: Device, slices: int) -> list[Dispa
     raise KeyError(op.kernel)
 
 
-def slices_of(config: RunConfig, device: Device) -> int:
-    """In how many slices gradients are kept: so many that the smallest weight's keeps the device busy."""
+def slices_of(config: RunConfig, layout: Layout, device: Device) -> int:
+    """In how many slices gradients are kept: so many that the smallest weight's keeps the device busy, and the
+    largest's can still be bound."""
     tiles = ceil_div(config.model.d_model, SLICE_TILE) ** 2
     rows = config.train.batch * config.model.ctx
     wanted = ceil_div(device.processors, tiles)
-    return max(1, min(MAX_SLICES, wanted, rows // MIN_SLICE_ROWS))
+    largest = 4 * max([aligned(place.size) for place in layout.places])
+    possible = min(device.max_binding, device.max_buffer) // largest
+    return max(1, min(MAX_SLICES, wanted, rows // MIN_SLICE_ROWS, possible))
 
 
 def grad_norm(op: Op, index: int, segments: list[Segment], device: Device, slices: int) -> list[Dispatch]:
@@ -75,9 +79,9 @@ class GpuLowered:
     def __init__(self, config: RunConfig, device: Device) -> None:
         check_sizes(config)
         self.device = device
-        self.slices = slices_of(config, device)
         self.memory: Memory
         self.memory, made = programs(config)
+        self.slices = slices_of(config, self.memory.layout, device)
         self.programs: dict[str, Program] = {program.mode: program for program in made}
         self.segments = segments_of(self.memory.layout, self.slices, device)
         self.dispatches: dict[str, list[Dispatch]] = {}

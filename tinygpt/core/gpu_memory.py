@@ -14,6 +14,7 @@ from tinygpt.core.ops import Tensor
 from tinygpt.core.program import Memory
 
 FLAT = ("weight", "grad", "m", "v")
+MAX_BINDINGS = 8  # storage buffers of a dispatch; every WebGPU device has so many
 
 
 class Segment:
@@ -35,7 +36,7 @@ def segments_of(layout: Layout, slices: int, device: Device) -> list[Segment]:
     for place_ in layout.places:
         if aligned(place_.size) > limit:
             raise TinyGPTError(
-                f"{place_.name} has {4 * place_.size * slices / 2**20:.0f} MiB, more than this GPU binds at once; "
+                f"{place_.name} has {mebibytes(4 * place_.size * slices)}, more than this GPU binds at once; "
                 f"use a smaller d_model, or another engine"
             )
         if place_.start + aligned(place_.size) - cuts[-1] > limit:
@@ -114,7 +115,7 @@ def plan_gpu(
         if colours[name] not in used:
             used.append(colours[name])
     for number in sorted(used):
-        fixed = [tensor for tensor in persistent if colours.get(tensor.name) == number]
+        fixed = [tensor for tensor in persistent if colours.get(tensor.name, 0) == number]
         place_arena(plan, fixed, {mode: [s for s in slots[mode] if colours[s.tensor.name] == number] for mode in slots})
     verify_gpu_plan(plan, dispatches)
     return plan
@@ -175,42 +176,67 @@ def place_arena(plan: GpuPlan, fixed: list[Tensor], slots: dict[str, list[Slot]]
     """Put tensors of one colour into a buffer, and what is beyond its largest size into further ones."""
     limit = plan.device.max_buffer // 4
     buffer = plan.new_buffer(0, "arena")
-    end = 0
+    further, end = [], 0
     for tensor in fixed:
-        plan.fixed[tensor.name] = (buffer, end)
-        end += aligned(tensor.size)
+        check_binding(tensor, plan.device)
+        if end + aligned(tensor.size) <= limit:
+            plan.fixed[tensor.name] = (buffer, end)
+            end += aligned(tensor.size)
+        else:
+            further.append(tensor)
     size, left = end, {}
     for mode in sorted(slots):
-        size = max(size, place(slots[mode], end))
+        for slot in slots[mode]:
+            check_binding(slot.tensor, plan.device)
+        place(slots[mode], end)
         left[mode] = [slot for slot in slots[mode] if slot.start + slot.size > limit]
         here = plan.temporary.setdefault(mode, {})
         for slot in slots[mode]:
             if slot.start + slot.size <= limit:
                 here[slot.tensor.name] = (buffer, slot.start)
-            elif slot.size > min(limit, plan.device.max_binding // 4):
-                raise TinyGPTError(
-                    f"{slot.tensor.name} has {4 * slot.size / 2**20:.0f} MiB, more than this GPU binds at once; "
-                    f"use a smaller batch or ctx, or another engine"
-                )
-    plan.buffers[buffer] = min(size, limit)
-    if any(left[mode] for mode in left):
-        place_arena(plan, [], left)
+                size = max(size, slot.start + slot.size)
+    plan.buffers[buffer] = size
+    if further or any(left[mode] for mode in left):
+        place_arena(plan, further, left)
+
+
+def check_binding(tensor: Tensor, device: Device) -> None:
+    if 4 * tensor.size > device.max_binding or 4 * aligned(tensor.size) > device.max_buffer:
+        raise TinyGPTError(
+            f"{tensor.name} has {mebibytes(4 * tensor.size)}, more than this GPU binds at once; "
+            f"use a smaller batch or ctx, or another engine"
+        )
+
+
+def mebibytes(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB"
 
 
 def verify_gpu_plan(plan: GpuPlan, dispatches: dict[str, list[Dispatch]]) -> None:
-    """Bindings lie inside their buffers, no larger than a binding may be, and no dispatch reads what it writes."""
+    """Bindings lie inside their buffers, no more and no larger than they may be, and no dispatch reads what it writes.
+
+    Grids are no longer than the device's.
+    """
+    device = plan.device
+    for floats in plan.buffers:
+        if 4 * floats > device.max_buffer:
+            raise TinyGPTError("the GPU's plan has a buffer larger than the GPU's; this is a bug")
     for mode in dispatches:
         for dispatch in dispatches[mode]:
+            where = f"{dispatch.entry} of the GPU's {mode} plan"
             sides = []
             for side in (dispatch.reads, dispatch.writes):
                 found = [plan.find(mode, tensor) for _, tensor in side if tensor is not None]
                 for buffer, start, size in found:
-                    if start % ALIGNMENT or start + size > plan.buffers[buffer] or 4 * size > plan.device.max_binding:
-                        raise TinyGPTError(
-                            f"the GPU's {mode} plan has a wrong binding in {dispatch.entry}; this is a bug"
-                        )
+                    if start % ALIGNMENT or start + size > plan.buffers[buffer] or 4 * size > device.max_binding:
+                        raise TinyGPTError(f"{where} has a wrong binding; this is a bug")
                 sides.append([buffer for buffer, _, _ in found])
             if any(buffer in sides[1] for buffer in sides[0]):
+                raise TinyGPTError(f"{where} reads and writes one buffer; this is a bug")
+            if len(dispatch.reads) + len(dispatch.writes) > MAX_BINDINGS:
+                raise TinyGPTError(f"{where} has more than {MAX_BINDINGS} bindings; this is a bug")
+            if max(dispatch.grid) > device.max_groups:
                 raise TinyGPTError(
-                    f"the GPU's {mode} plan reads and writes one buffer in {dispatch.entry}; this is a bug"
+                    f"{where} takes {max(dispatch.grid):,} workgroups in a row, more than this GPU's "
+                    f"{device.max_groups:,}; use a smaller batch or ctx, or another engine"
                 )
