@@ -1,6 +1,7 @@
 """What an entry point of a WGSL text uses, itself and through what it calls, read from the text."""
 
 import re
+from math import prod
 
 DECLARATION = re.compile(r"(?:@\w+(?:\([^)]*\))?\s*)*\b(fn|var(?:<[^>]*>)?|override|const|struct|alias)\s+(\w+)")
 BINDING = re.compile(r"@group\(0\)\s*@binding\((\d+)\)\s*var<storage,\s*(\w+)>\s+(\w+)")
@@ -48,3 +49,43 @@ def declared_overrides(text: str, entry: str) -> set[str]:
         for name, declaration in used(text, entry).items()
         if re.search(r"\boverride\b", declaration) and "=" not in declaration
     }
+
+
+def overrides(text: str, entry: str) -> set[str]:
+    """All overrides that the entry point uses."""
+    return {name for name, declaration in used(text, entry).items() if re.search(r"\boverride\b", declaration)}
+
+
+SCALARS = {"f32": 4, "u32": 4, "i32": 4, "f16": 2, "vec4f": 16, "vec4<f32>": 16, "vec4<f16>": 8, "atomic<u32>": 4}
+
+
+class Workgroup:
+    """How many invocations a workgroup has, and how many bytes of memory, once the overrides have their values."""
+
+    def __init__(self, text: str, entry: str, constants: dict[str, int | float]) -> None:
+        self.module = used(text, entry)
+        self.constants = constants
+        sides = re.search(r"@workgroup_size\(([^)]*)\)", self.module[entry])
+        assert sides, f"{entry} is no entry point"
+        self.invocations = prod(self.value(side) for side in sides[1].split(","))
+        kinds = [re.search(r"var<workgroup>\s+\w+\s*:\s*(.*);", line) for line in self.module.values()]
+        self.bytes = sum(self.size(kind[1].strip()) for kind in kinds if kind)
+
+    def value(self, expression: str) -> int:
+        names = {name: self.named(name) for name in re.findall(r"\b[A-Za-z_]\w*", expression) if name != "max"}
+        plain = re.sub(r"\b(\d+)u\b", r"\1", expression).replace("/", "//")
+        return int(eval(plain.strip(), {"max": max, "__builtins__": {}}, names))
+
+    def named(self, name: str) -> int:
+        if name in self.constants:
+            return int(self.constants[name])
+        return self.value(self.module[name].split("=")[1].rstrip(";"))
+
+    def size(self, kind: str) -> int:
+        """Of a type, in bytes."""
+        if kind.startswith("array<"):
+            inner, count = re.fullmatch(r"array<(array<.*?>|[^,]*),(.*)>", kind).groups()
+            return self.size(inner.strip()) * self.value(count)
+        if kind in self.module:  # an alias
+            return self.size(self.module[kind].split("=")[1].rstrip(";").strip())
+        return SCALARS[kind]

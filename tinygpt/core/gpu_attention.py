@@ -1,5 +1,6 @@
 """Dispatches of attention, in the FlashAttention-2 manner: no T×T matrix is ever stored."""
 
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div, line_grid
 from tinygpt.core.ops import Op
 
@@ -73,7 +74,12 @@ def dispatch_tiles(
     if tile is None:
         files = [op.kernel + "_plain.wgsl"]
         tiles = op.dim("T")
-        constants["LANES"] = min(PLAIN_LANES, device.max_invocations)
+        constants["LANES"] = lanes = min(PLAIN_LANES, device.max_invocations)
+        if 4 * 2 * (lanes + op.dim("D")) > device.max_shared:
+            raise TinyGPTError(
+                f"attention with {op.dim('D')} numbers a head takes more workgroup memory than this GPU has; "
+                f"use more heads, or another engine"
+            )
     else:
         files = ["attention_tile.wgsl", op.kernel + ".wgsl"]
         constants["ACROSS"], constants["DOWN"], constants["BLOCKS"] = tile
