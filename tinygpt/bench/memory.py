@@ -1,26 +1,36 @@
-"""Peak resident memory of a process that trains, each measured in a fresh process of its own."""
+"""Memory of a process that trains, each measured in a fresh process of its own: resident at its peak, and a GPU's."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from typing import Any, NamedTuple
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.select import EngineChoice
 
 STEPS = 2
+MEASURED = ("native", "torch", "webgpu")  # the others compute in another process
+
+
+class Memory(NamedTuple):
+    peak_bytes: int  # resident
+    gpu_bytes: int | None  # None: the engine computes on the CPU
+    device: str
+
 
 SCRIPT = """
 import json, sys
-from tinygpt.bench.memory import own_peak
+from tinygpt.bench.memory import gpu_bytes, own_peak
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import preset
 from tinygpt.engines.select import EngineChoice, make_engine
 name, choice, steps = json.loads(sys.argv[1])
 config = preset(name)
-Run(config, make_engine(config, EngineChoice(*choice))).advance(steps)
-print(own_peak())
+engine = make_engine(config, EngineChoice(*choice))
+Run(config, engine).advance(steps)
+print(json.dumps([own_peak(), gpu_bytes(engine), engine.describe()]))
 """
 
 
@@ -35,10 +45,22 @@ def own_peak() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def peak_memory(preset: str, choice: EngineChoice) -> int:
-    """Bytes, after a few training steps of the preset on that engine."""
+def gpu_bytes(engine: Any) -> int | None:
+    """Bytes on the GPU: of webgpu the buffers of its plan, of PyTorch what it took from CUDA at its fullest."""
+    if engine.name == "webgpu":
+        return int(engine.bytes)
+    if engine.name == "torch" and engine.device.type == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_reserved(engine.device)
+    return None
+
+
+def peak_memory(preset: str, choice: EngineChoice) -> Memory:
+    """After a few training steps of the preset on that engine."""
     arguments = json.dumps([preset, list(choice), STEPS])
     done = subprocess.run([sys.executable, "-c", SCRIPT, arguments], capture_output=True, text=True)
     if done.returncode != 0:
-        raise TinyGPTError(f"training {preset} on {choice.name} failed: {done.stderr.strip().splitlines()[-1]}")
-    return int(done.stdout)
+        why = done.stderr.strip().splitlines()[-1].rpartition("TinyGPTError: ")[2]
+        raise TinyGPTError(f"training {preset} on {choice.name} failed: {why}")
+    return Memory(*json.loads(done.stdout))

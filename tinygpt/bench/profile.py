@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import RunConfig
 from tinygpt.core.cost import bytes_touched, flops
-from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
 
 REPEATS = 7
+WARM_UP = 3  # steps
+PROFILED = ("native", "webgpu", "webgpu-chromium")  # engines that time their ops
 
 
-def profile_step(config: RunConfig, choice: EngineChoice, warm_up: int) -> list[dict[str, Any]]:
-    """A row a kernel, the slowest first: median milliseconds in a step, rates of arithmetic and memory."""
-    engine = make_engine(config, choice)
-    if not hasattr(engine, "profile"):
-        raise TinyGPTError(f"the {engine.name} engine has no profile of its ops; use native")
-    Run(config, engine).advance(warm_up)
+class Profile(NamedTuple):
+    device: str
+    meaning: str  # how the times are to be read
+    rows: list[dict[str, Any]]  # one a kernel, the slowest first
+
+
+def profile_step(config: RunConfig, choice: EngineChoice) -> Profile:
+    """Median milliseconds of each kernel in a step, its rates of arithmetic and memory.
+
+    An op counts once, however many dispatches a GPU takes for it.
+    """
+    engine: Any = make_engine(config, choice)
+    Run(config, engine).advance(WARM_UP)
     passes = [engine.profile("train") for _ in range(REPEATS)]
+    device, meaning = engine.describe(), "Times are of the CPU, op by op, with the waking of its threads."
+    if choice.name.startswith("webgpu"):
+        where = "software adapter" if engine.software else "GPU"
+        meaning = f"Times are of the {where}, op by op, without the gaps between them."
+    run_now(engine.close())
     by_kernel: dict[str, dict[str, Any]] = {}
     for timings in zip(*passes, strict=True):
         op = timings[0][0]
@@ -30,6 +44,10 @@ def profile_step(config: RunConfig, choice: EngineChoice, warm_up: int) -> list[
         row["flops"] += flops(op)
         row["bytes"] += bytes_touched(op)
     for row in by_kernel.values():
-        row["gflops"] = row.pop("flops") / row["ms"] / 1e6
-        row["gbytes_per_s"] = row.pop("bytes") / row["ms"] / 1e6
-    return sorted(by_kernel.values(), key=lambda row: -row["ms"])
+        row["gflops"], row["gbytes_per_s"] = (rate(row.pop(amount), row["ms"]) for amount in ("flops", "bytes"))
+    return Profile(device, meaning, sorted(by_kernel.values(), key=lambda row: -row["ms"]))
+
+
+def rate(amount: int, ms: float) -> float:
+    """Billions a second; 0 where a GPU's clock was too coarse to see any time pass."""
+    return amount / ms / 1e6 if ms else 0.0

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinygpt.bench.workload import Run, step_flops
 from tinygpt.core.config import RunConfig
 from tinygpt.core.trainer import run_now
-from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
+from tinygpt.engines.select import EngineChoice, make_engine
 
 TURNS = 9  # of each engine; the median over them is the figure
 
 
-def bench_preset(name: str, config: RunConfig, choices: list[EngineChoice], seconds: float) -> Iterator[dict[str, Any]]:
-    """A row an engine. Each engine is timed for about `seconds`, in turns of at least one step."""
-    runs = [Run(config, make_engine(config, choice)) for choice in choices]
+def bench_preset(
+    name: str, config: RunConfig, engines: Sequence[tuple[str, EngineChoice]], seconds: float
+) -> Iterator[dict[str, Any]]:
+    """A row an engine, under its label. Each is timed for about `seconds`, in turns of at least one step."""
+    runs = [Run(config, make_engine(config, choice)) for _, choice in engines]
     turns = [steps_of_a_turn(run, seconds) for run in runs]
     times: list[list[float]] = [[] for _ in runs]
     losses = [0.0 for _ in runs]
@@ -32,8 +34,9 @@ def bench_preset(name: str, config: RunConfig, choices: list[EngineChoice], seco
         tokens = config.train.batch * config.train.grad_accum * config.model.ctx * run.engine.replicas
         yield {
             "preset": name,
-            "engine": resolve_engine(choices[i].name),
+            "engine": engines[i][0],
             "device": run.engine.describe(),
+            "software": run.engine.software,
             "threads": run.engine.threads,
             "ms_per_step": 1000 * median,
             "ms_best": 1000 * min(times[i]),

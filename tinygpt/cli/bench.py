@@ -4,44 +4,53 @@ from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from tinygpt.cli import options
+from tinygpt.cli.engine_specs import Listed, listed, listed_engines
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
-from tinygpt.core.config import DEFAULT_PRESET, preset
+from tinygpt.core.config import DEFAULT_PRESET, RunConfig, preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
+from tinygpt.engines.select import make_engine
+
+if TYPE_CHECKING:
+    from tinygpt.bench.profile import Profile
+
+ENGINES, PROFILE_ENGINE = "native,torch", "native"
 
 BENCH_EXAMPLES = """Examples:
 
 \b
-  tinygpt bench                                  native against torch, small to huge
-  tinygpt bench --presets small --profile        where the time of a step goes
-  tinygpt bench --memory                         peak memory of a training process
-  tinygpt bench --engines wasm-chromium,wasm-node,native,torch --presets small
+  tinygpt bench                              native against torch
+  tinygpt bench --presets small --profile    where the time of a step goes
+  tinygpt bench --memory                     of a process that trains
+  tinygpt bench --engines webgpu,torch:cuda:tf32,torch:cuda:tf32:compile
+  tinygpt bench --engines webgpu,webgpu:f16 --presets large --profile
   tinygpt bench --plot curve.png --json
+
+Options of one engine follow its name: a precision, compile, threads or a device,
+as in native:2 or webgpu:llvmpipe. They win over the flags, which are for all.
 """
 PARITY_EXAMPLES = """Examples:
 
 \b
   tinygpt parity --engines native,torch --preset small --steps 50
+  tinygpt parity --engines webgpu,torch:cuda:float32
 """
-WARM_UP = 3  # steps before a profile
-
-
-def listed(text: str, what: str) -> list[str]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise TinyGPTError(f"name at least one {what}")
-    return names
 
 
 def bench(
-    engines: Annotated[str, typer.Option(help="which, comma-separated")] = "native,torch",
+    engines: Annotated[
+        str | None,
+        typer.Option(
+            help=f"which, comma-separated [dim]\\[default: {ENGINES}; {PROFILE_ENGINE} for --profile][/dim]",
+            show_default=False,
+        ),
+    ] = None,
     presets: Annotated[str, typer.Option(help="at which sizes, comma-separated")] = "small,medium,large,xl,huge",
     seconds: Annotated[float, typer.Option(help="time for each engine and preset")] = 5.0,
     batch: Annotated[int | None, option("--batch", help="another batch than the preset's", panel="Model")] = None,
@@ -50,8 +59,10 @@ def bench(
     compile: options.Compile = None,
     threads: options.Threads = None,
     wasm_build: options.WasmBuild = None,
-    profile: Annotated[bool, typer.Option("--profile", help="the time of each op instead (native)")] = False,
-    memory: Annotated[bool, typer.Option("--memory", help="peak resident memory instead")] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="the time of each kernel instead (native, webgpu, webgpu-chromium)")
+    ] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="memory instead: resident, and of the GPU")] = False,
     plot: Annotated[Path | None, option("--plot", help="draw the curve to this file", panel=options.OUTPUT)] = None,
     json: options.Json = False,
 ) -> None:
@@ -60,25 +71,27 @@ def bench(
 
     output = Output(json=json)
     changes = options.engine_changes(None, device, precision, compile, threads, wasm_build)
-    names = [resolve_engine(name) for name in listed(engines, "engine")]
-    choices = [EngineChoice()._replace(name=name, **changes) for name in names]
+    chosen = listed_engines(engines or (PROFILE_ENGINE if profile else ENGINES), changes)
+    labels = [label for label, _ in chosen]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise TinyGPTError(f"'{label}' is listed twice; a row is told from another by its name and options")
     sizes = listed(presets, "preset")
     configs = {name: preset(name).replace(**options.given({"batch": batch})) for name in sizes}
     if profile:
-        for name, config in configs.items():
-            show_profile(output, name, config, choices[0])
+        show_profiles(output, configs, chosen)
         return
     if memory:
-        show_memory(output, sizes, choices)
+        show_memory(output, sizes, chosen)
         return
     rows = []
     for name, config in configs.items():
-        with output.console.status(f"{name}: {', '.join(names)}"):
-            for row in bench_preset(name, config, choices, seconds):
+        with output.console.status(f"{name}: {', '.join(labels)}"):
+            for row in bench_preset(name, config, chosen, seconds):
                 rows.append(row)
                 if json:
                     typer.echo(jsonlib.dumps(row))
-    show_speed(output, rows, names)
+    show_speed(output, rows, labels)
     if plot is not None:
         from tinygpt.plots import save_speed_curve
 
@@ -86,60 +99,84 @@ def bench(
         output.say(f"\nThe curve is in {plot}.")
 
 
-def show_speed(output: Output, rows: list[dict[str, Any]], names: list[str]) -> None:
+def show_speed(output: Output, rows: list[dict[str, Any]], labels: list[str]) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("preset")
-    table.add_column("engine")
-    for heading in ("ms/step", "tokens/s", "GFLOP/s", "threads", "loss", f"vs {names[-1]}"):
-        table.add_column(heading, justify="right")
+    table.add_column("engine", no_wrap=True)
+    for heading in ("ms/step", "tokens/s", "GFLOP/s", "loss"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column(f"vs {labels[-1]}", justify="right", overflow="fold")
     for row in rows:
-        peer = next(r for r in rows if r["preset"] == row["preset"] and r["engine"] == names[-1])
+        peer = next(r for r in rows if r["preset"] == row["preset"] and r["engine"] == labels[-1])
         ratio = f"{row['tokens_per_s'] / peer['tokens_per_s']:.2f}×" if row is not peer else ""
         figures = (f"{row['ms_per_step']:,.2f}", f"{row['tokens_per_s']:,.0f}", f"{row['gflops']:,.1f}")
-        table.add_row(row["preset"], row["engine"], *figures, str(row["threads"]), f"{row['loss']:.4f}", ratio)
+        engine = row["engine"] + " (software)" * row["software"]
+        table.add_row(row["preset"], engine, *figures, f"{row['loss']:.4f}", ratio)
     output.console.print(table)
-    for device in {row["engine"]: row["device"] for row in rows}.values():
-        output.say(f"\n{device}")
+    output.say()
+    output.facts(list({row["engine"]: row["device"] for row in rows}.items()))
 
 
-def show_profile(output: Output, name: str, config: Any, choice: EngineChoice) -> None:
-    from tinygpt.bench.profile import profile_step
+def show_profiles(output: Output, configs: dict[str, RunConfig], chosen: list[Listed]) -> None:
+    from tinygpt.bench.profile import PROFILED, profile_step
 
-    rows = profile_step(config, choice, WARM_UP)
-    if output.json:
-        for row in rows:
-            typer.echo(jsonlib.dumps({"preset": name, "engine": choice.name, **row}))
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim", title=f"{name}, {choice.name}", title_justify="left")
+    for _, choice in chosen:
+        if choice.name not in PROFILED:
+            raise TinyGPTError(f"the {choice.name} engine has no profile of its ops; use {', '.join(PROFILED)}")
+    for name, config in configs.items():
+        for label, choice in chosen:
+            profile = profile_step(config, choice)
+            if output.json:
+                for row in profile.rows:
+                    facts = {"preset": name, "engine": label, "device": profile.device}
+                    typer.echo(jsonlib.dumps({**facts, **row}))
+            else:
+                show_profile(output, f"{name}, {label}", profile)
+
+
+def show_profile(output: Output, title: str, profile: Profile) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim", title=title, title_justify="left")
     table.add_column("kernel")
     for heading in ("calls", "ms", "share", "GFLOP/s", "GB/s"):
         table.add_column(heading, justify="right")
-    total = sum(row["ms"] for row in rows)
-    for row in rows:
+    total = sum(row["ms"] for row in profile.rows)
+    for row in profile.rows:
         rate = f"{row['gflops']:,.0f}" if row["gflops"] else ""
         share = f"{row['ms'] / total:.1%}"
-        table.add_row(row["kernel"], str(row["calls"]), f"{row['ms']:.2f}", share, rate, f"{row['gbytes_per_s']:,.1f}")
+        table.add_row(row["kernel"], str(row["calls"]), f"{row['ms']:.3f}", share, rate, f"{row['gbytes_per_s']:,.1f}")
     table.add_section()
-    table.add_row("all", "", f"{total:.2f}", "", "", "")
+    table.add_row("all", "", f"{total:.3f}", "", "", "")
     output.console.print(table)
+    output.say(f"\n{profile.device}\n{profile.meaning}\n")
 
 
-def show_memory(output: Output, sizes: list[str], choices: list[EngineChoice]) -> None:
-    from tinygpt.bench.memory import peak_memory
+def show_memory(output: Output, sizes: list[str], chosen: list[Listed]) -> None:
+    from tinygpt.bench.memory import MEASURED, peak_memory
 
+    for _, choice in chosen:
+        if choice.name not in MEASURED:
+            raise TinyGPTError(
+                f"the {choice.name} engine computes in another process, whose memory is not measured; "
+                f"use {', '.join(MEASURED)}"
+            )
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("preset")
-    for choice in choices:
-        table.add_column(f"{choice.name}, MB", justify="right")
+    for heading in ("preset", "engine"):
+        table.add_column(heading)
+    for heading in ("resident, MB", "GPU, MB"):
+        table.add_column(heading, justify="right")
+    devices = {}
     for size in sizes:
-        peaks = []
-        for choice in choices:
-            with output.console.status(f"{size}: {choice.name}"):
-                peaks.append(peak_memory(size, choice))
+        for label, choice in chosen:
+            with output.console.status(f"{size}: {label}"):
+                memory = peak_memory(size, choice)
+            devices[label] = memory.device
             if output.json:
-                typer.echo(jsonlib.dumps({"preset": size, "engine": choice.name, "peak_bytes": peaks[-1]}))
-        table.add_row(size, *(f"{peak / 1e6:,.0f}" for peak in peaks))
+                typer.echo(jsonlib.dumps({"preset": size, "engine": label, **memory._asdict()}))
+            gpu = "" if memory.gpu_bytes is None else f"{memory.gpu_bytes / 1e6:,.1f}"
+            table.add_row(size, label, f"{memory.peak_bytes / 1e6:,.0f}", gpu)
     output.console.print(table)
+    output.say()
+    output.facts(list(devices.items()))
 
 
 def parity(
@@ -157,20 +194,24 @@ def parity(
     """Train two engines from the same seed and compare them, step by step."""
     from tinygpt.bench.parity import parity as compare
 
-    names = [resolve_engine(engine) for engine in listed(engines, "engine")]
-    if len(names) != 2:
-        raise TinyGPTError(f"parity compares two engines, not {len(names)}")
-    config = preset(name)
     changes = options.engine_changes(None, device, None, None, threads, wasm_build)
-    first, second = (make_engine(config, EngineChoice()._replace(name=engine, **changes)) for engine in names)
+    chosen = listed_engines(engines, changes)
+    if len(chosen) != 2:
+        raise TinyGPTError(f"parity compares two engines, not {len(chosen)}")
+    config = preset(name)
+    labels = [label for label, _ in chosen]
+    first, second = (make_engine(config, choice) for _, choice in chosen)
+    devices = [first.describe(), second.describe()]
     result = compare(config, first, second, steps)
     passed = 100 * result.drift < limit
     output = Output(json=json)
     if json:
-        row = {"preset": name, "engines": names, "limit": limit / 100, "passed": passed, **result.as_dict()}
-        typer.echo(jsonlib.dumps(row))
+        facts = {"preset": name, "engines": labels, "devices": devices, "limit": limit / 100, "passed": passed}
+        typer.echo(jsonlib.dumps({**facts, **result.as_dict()}))
     else:
-        show_drift(output, names, result)
+        show_drift(output, labels, result)
+        output.say()
+        output.facts(list(zip(labels, devices, strict=True)))
         verdict = "below" if passed else "NOT below"
         output.say(f"\nlargest drift of the loss {100 * result.drift:.5f} %, {verdict} the limit of {limit:g} %")
         output.say(f"largest difference of a weight {result.weight_difference:.3g}, in {result.weight_name}")
@@ -178,9 +219,9 @@ def parity(
         raise typer.Exit(1)
 
 
-def show_drift(output: Output, names: list[str], result: Any) -> None:
+def show_drift(output: Output, labels: list[str], result: Any) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("step", *names, "drift, %"):
+    for heading in ("step", *labels, "drift, %"):
         table.add_column(heading, justify="right")
     count = len(result.drifts)
     for i in sorted({*range(0, count, max(1, count // 10)), count - 1}):

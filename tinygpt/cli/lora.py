@@ -104,8 +104,8 @@ def train(
         list[str] | None,
         option("--set", metavar="NAME=VALUE", help="any other training setting; may be repeated", panel="Training"),
     ] = None,
-    device: options.Device = None,
-    precision: options.Precision = None,
+    device: options.TorchDevice = None,
+    precision: options.TorchPrecision = None,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:

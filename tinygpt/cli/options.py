@@ -92,10 +92,29 @@ EngineName = Annotated[
         autocompletion=complete_engine,
     ),
 ]
-Device = Annotated[str | None, option("--device", help="auto, cpu, cuda or mps", default=CHOICE.device, panel=MACHINE)]
+Device = Annotated[
+    str | None,
+    option(
+        "--device",
+        help="auto, cpu, cuda or mps; of webgpu part of an adapter's name",
+        default=CHOICE.device,
+        panel=MACHINE,
+    ),
+]
+TorchDevice = Annotated[
+    str | None, option("--device", help="auto, cpu, cuda or mps", default=CHOICE.device, panel=MACHINE)
+]
 Precision = Annotated[
     str | None,
-    option("--precision", help="auto, float32, tf32 or bf16", default=CHOICE.precision, panel=MACHINE),
+    option(
+        "--precision",
+        help="auto, float32, tf32 or bf16; of webgpu float32 or f16",
+        default=CHOICE.precision,
+        panel=MACHINE,
+    ),
+]
+TorchPrecision = Annotated[
+    str | None, option("--precision", help="auto, float32, tf32 or bf16", default=CHOICE.precision, panel=MACHINE)
 ]
 Compile = Annotated[
     bool | None,

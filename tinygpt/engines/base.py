@@ -46,6 +46,7 @@ class Engine:
     name = "engine"
     replicas = 1  # processes that share a step, each with `batch` sequences
     threads: int | None = None  # of the CPU, where it is the CPU that computes
+    software = False  # a GPU's interface without a GPU behind it; `describe` says so too
     metrics_every = 1  # how often the loop should call read_metrics; GPUs prefer it seldom
 
     def __init__(self, config: RunConfig) -> None:

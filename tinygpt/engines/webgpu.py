@@ -52,6 +52,7 @@ class WebGPUEngine(WindowEngine):
     ) -> None:
         super().__init__(config)
         self.gpu = gpu or Gpu(device)
+        self.software = self.gpu.software
         described = self.gpu.describe()
         if f16 and "shader-f16" not in self.gpu.features:
             raise TinyGPTError(f"{self.gpu.name} has no float16; leave out --precision f16")
@@ -297,6 +298,7 @@ def webgpu_engine(
     config: RunConfig, state: State | None, *, device: str, precision: str, compile: bool, threads: int | None
 ) -> WebGPUEngine:
     """The engine as the command line asks for it, with a bar while pipelines are made."""
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     if precision not in ("auto", "float32", "f16"):
@@ -304,7 +306,7 @@ def webgpu_engine(
             f"the webgpu engine computes in float32 or f16, not in {precision}; use --engine torch for that"
         )
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, transient=True) as bar:
+    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=None)
         return WebGPUEngine(
             config,
