@@ -13,6 +13,7 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings, parse_assignments, read_settings
 from tinygpt.core.config import DEFAULT_PRESET, ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.engines.select import changed
 
 EXAMPLES = """Examples:
 
@@ -106,7 +107,7 @@ def train(
     else:
         job = Job(new_settings(config, preset, changes), out=out)
         chosen = choose_data(job.settings.data, data, file, budget)
-    settings = replace(job.settings, data=chosen, engine=job.settings.engine._replace(**machine))
+    settings = replace(job.settings, data=chosen, engine=changed(job.settings.engine, machine))
     execute(replace(job, settings=settings), output)
 
 

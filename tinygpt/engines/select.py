@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, nearest
@@ -52,6 +52,14 @@ def needs_torch(choice: EngineChoice) -> bool:
     """Whether something was asked for that the native engine does not do: a GPU, another precision, torchrun."""
     elsewhere = choice.device not in ("auto", "cpu") or choice.precision not in ("auto", "float32")
     return elsewhere or choice.compile or int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def changed(choice: EngineChoice, changes: dict[str, Any]) -> EngineChoice:
+    """With what is now asked for. To another engine the device and the precision of the one before mean nothing."""
+    before = "torch" if choice.name == "auto" and needs_torch(choice) else choice.name
+    if changes.get("name", before) != before:
+        choice = choice._replace(device="auto", precision="auto", compile=False)
+    return choice._replace(**changes)
 
 
 def available_engines() -> list[str]:
