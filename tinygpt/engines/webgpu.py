@@ -306,7 +306,8 @@ def webgpu_engine(
             f"the webgpu engine computes in float32 or f16, not in {precision}; use --engine torch for that"
         )
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, transient=True, console=Console(stderr=True)) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, transient=True, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
         return WebGPUEngine(
             config,
