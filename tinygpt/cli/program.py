@@ -12,7 +12,7 @@ from rich.table import Table
 from tinygpt.cli import options
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
-from tinygpt.core.config import DEFAULT_PRESET, preset
+from tinygpt.core.config import DEFAULT_PRESET, RunConfig, preset
 from tinygpt.core.cost import bytes_touched, flops
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.lowering import Lowered
@@ -24,6 +24,7 @@ EXAMPLES = """Examples:
   tinygpt program small                          every op of a step, with its cost
   tinygpt program huge --plot memory.png         tensors over time
   tinygpt program small --mode decode --json     one program as data
+  tinygpt program small --gpu                    what runs on a GPU, and its buffers
 """
 
 
@@ -37,6 +38,13 @@ def program(
     batch: Annotated[int | None, option("--batch", help="sequences in a batch", panel="Model")] = None,
     ctx: Annotated[int | None, option("--ctx", help="context length", panel="Model")] = None,
     grad_accum: Annotated[int | None, option("--grad-accum", help="batches a step", panel="Model")] = None,
+    gpu: Annotated[bool, option("--gpu", help="lowered for a GPU: dispatches and buffers", panel="GPU")] = False,
+    adapter: Annotated[
+        str | None,
+        option(
+            "--adapter", help="for this one: part of its name, or auto", default="WebGPU's least limits", panel="GPU"
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, option("--plot", help="draw the memory map to this file (.png, .svg, .pdf)", panel=options.OUTPUT)
     ] = None,
@@ -44,6 +52,11 @@ def program(
 ) -> None:
     """The step as data: every op with its shapes, bytes and FLOPs, and the arena's map."""
     config = preset(name).replace(**options.given({"batch": batch, "ctx": ctx, "grad_accum": grad_accum}))
+    if gpu or adapter is not None:
+        if plot is not None:
+            raise TinyGPTError("--plot draws the CPU's arena and does not go with --gpu")
+        show_for_gpu(Output(json=json), name, mode, config, adapter)
+        return
     lowered = Lowered(config)
     if mode not in lowered.programs:
         raise TinyGPTError(f"there is no program '{mode}' here; there are {', '.join(lowered.programs)}")
@@ -59,6 +72,16 @@ def program(
     show_arena(output, mode, lowered)
     if plot is not None:
         output.say(f"\nThe memory map is in {plot}.")
+
+
+def show_for_gpu(output: Output, name: str, mode: str, config: RunConfig, adapter: str | None) -> None:
+    from tinygpt.cli.gpu_program import gpu_as_data, lower_for, show_gpu
+
+    device, lowered = lower_for(config, adapter)
+    if output.json:
+        typer.echo(jsonlib.dumps(gpu_as_data(name, mode, device, lowered)))
+    else:
+        show_gpu(output, mode, device, lowered)
 
 
 def as_data(name: str, mode: str, lowered: Lowered) -> dict[str, Any]:
