@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from gpu_here import webgpu
 
 from tinygpt.core.config import LN_VOCAB, VOCAB, preset
 from tinygpt.core.errors import TinyGPTError
@@ -27,6 +28,7 @@ ENGINES = {
     "spec": lambda *given: SpecEngine(*given, dtype=np.float64),
     "native": lambda *given: NativeEngine(*given, threads=1),
     "torch": lambda *given: TorchEngine(*given, device="cpu", threads=1),
+    "webgpu": webgpu,
 }
 
 
@@ -128,12 +130,12 @@ def test_a_text_of_any_length(engine, length):
     assert result.bits_per_byte == pytest.approx(result.loss / math.log(2))
 
 
-def test_an_untrained_model_needs_eight_bits_a_byte():
-    for make in ENGINES.values():
-        result = run_now(evaluate(make(CONFIG), TEXT))
-        assert result.loss == pytest.approx(LN_VOCAB, abs=0.02)
-        assert result.bits_per_byte == pytest.approx(8, abs=0.03)
-        assert result.perplexity == pytest.approx(256, rel=0.02)
+@pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
+def test_an_untrained_model_needs_eight_bits_a_byte(make):
+    result = run_now(evaluate(make(CONFIG), TEXT))
+    assert result.loss == pytest.approx(LN_VOCAB, abs=0.02)
+    assert result.bits_per_byte == pytest.approx(8, abs=0.03)
+    assert result.perplexity == pytest.approx(256, rel=0.02)
 
 
 def test_one_byte_is_too_few(engine):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gpu_here import gpu_here, webgpu
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import preset
@@ -21,6 +22,7 @@ ENGINES = {
     "native": lambda *given: NativeEngine(*given, threads=1),
     "torch": lambda *given: TorchEngine(*given, device="cpu", threads=1),
     "by name": lambda *given: make_engine(given[0], EngineChoice(threads=1), *given[1:]),
+    "webgpu": webgpu,
     "torch by name": lambda *given: make_engine(given[0], EngineChoice("torch", "cpu", threads=1), *given[1:]),
 }
 each_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
@@ -32,6 +34,8 @@ def no_draws(monkeypatch):
     monkeypatch.setattr("tinygpt.engines.replay.ReplayEngine.draw", None)
     monkeypatch.setattr("tinygpt.engines.native.NativeEngine.draw", None)
     monkeypatch.setattr("tinygpt.reference.engine.initial_weights", None)
+    if gpu_here() is not None:
+        monkeypatch.setattr("tinygpt.engines.webgpu.normal", None)
 
 
 @each_engine
