@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -123,13 +124,17 @@ class Gpu:
 
     def module(self, files: tuple[str, ...]) -> Any:
         if files not in self.modules:
-            text = "\n".join((KERNELS / file).read_text() for file in files)
-            if any("f16" in file for file in files):
-                text = "enable f16;\n" + text
             try:
+                text = "\n".join((KERNELS / file).read_text() for file in files)
+                if any("f16" in file for file in files):
+                    text = "enable f16;\n" + text
                 module = self.device.create_shader_module(code=text)
+            except OSError as error:
+                raise TinyGPTError(
+                    f"the kernel {error.filename} cannot be read: {error.strerror}; install TinyGPT again"
+                ) from error
             except wgpu.GPUError as error:
-                raise TinyGPTError(shader_sentence(files, str(error))) from error
+                raise TinyGPTError(trouble(self.name, error) or shader_sentence(files, str(error))) from error
             self.modules[files] = without_checks(self.device, text) or module
         return self.modules[files]
 
@@ -165,7 +170,8 @@ class Gpu:
                 },
             )
         except wgpu.GPUError as error:
-            raise TinyGPTError(shader_sentence(tuple(row["files"]), str(error), row["entry"])) from error
+            said = shader_sentence(tuple(row["files"]), str(error), row["entry"])
+            raise TinyGPTError(trouble(self.name, error) or said) from error
 
     @functools.cache  # noqa: B019 (a Gpu lives as long as its layouts)
     def group_layout(self, bindings: str) -> Any:
@@ -240,12 +246,40 @@ def record(work: Any, dispatches: Iterable[tuple[Any, Any, int, int, int]]) -> N
 
 
 def shader_sentence(files: tuple[str, ...], message: str, entry: str = "") -> str:
-    lines = [line.strip() for line in message.splitlines() if line.strip() and "Caused by" not in line]
-    which = f"{entry} of {files[-1]}" if entry else files[-1]
+    """Of a text that does not compile: the file and its line, or the entry point that no pipeline can be made of."""
+    before = message.partition("┌─")[0].splitlines()
+    lines = [line.strip().removeprefix("Shader '' parsing error: ") for line in before]
+    said = [line for line in lines if line and line not in ("Validation Error", "Caused by:") and "In wgpu" not in line]
+    found = re.search(r"wgsl:(\d+):\d+", message)
+    which = f"{entry} of {files[-1]}" if entry else line_of(files, int(found[1])) if found else files[-1]
     return (
-        f"the kernel {which} does not compile on this GPU: {' '.join(lines[:4])[:300]}; "
+        f"the kernel {which} does not compile on this GPU: {' '.join(said)[:300]}; "
         f"update its driver, or use --engine native"
     )
+
+
+def line_of(files: tuple[str, ...], line: int) -> str:
+    """Where a line of the joined text comes from."""
+    line -= any("f16" in file for file in files)
+    for file in files:
+        count = len((KERNELS / file).read_text().split("\n"))
+        if line <= count:
+            return f"{file}, line {line},"
+        line -= count
+    return files[-1]
+
+
+def trouble(name: str, error: Exception) -> str | None:
+    """A sentence for what has nothing to do with the work that was asked for: no memory, or no device any more."""
+    text = str(error).lower()
+    if isinstance(error, wgpu.GPUOutOfMemoryError) or re.search("(not enough|out of)[a-z ]* memory", text):
+        return f"{name} has no memory left for this run; use a smaller preset, batch or ctx, or --engine native"
+    if "lost" in text:
+        return (
+            f"the connection to {name} is lost (its driver was reset, or a step took too long); "
+            f"go on from the last checkpoint with --resume, on it or with --engine native"
+        )
+    return None
 
 
 @contextlib.contextmanager
@@ -253,19 +287,8 @@ def explained(name: str) -> Iterator[None]:
     """What wgpu raises, as one sentence that says what to try."""
     try:
         yield
-    except wgpu.GPUOutOfMemoryError as error:
-        raise TinyGPTError(
-            f"{name} has no memory left for this run; use a smaller preset, batch or ctx, or --engine native"
-        ) from error
     except (wgpu.GPUError, RuntimeError) as error:
         text = " ".join(str(error).split())
-        if "lost" in text.lower():
-            raise TinyGPTError(
-                f"the connection to {name} is lost (its driver was reset, or a step took too long); "
-                f"go on from the last checkpoint with --resume, on it or with --engine native"
-            ) from error
-        if "memory" in text.lower():
-            raise TinyGPTError(
-                f"{name} has no memory left for this run; use a smaller preset, batch or ctx, or --engine native"
-            ) from error
-        raise TinyGPTError(f"{name} refused its work: {text[:300]}; use --engine native") from error
+        raise TinyGPTError(
+            trouble(name, error) or f"{name} refused its work: {text[:300]}; use --engine native"
+        ) from error
