@@ -3,26 +3,11 @@
 Run by CPython and by MicroPython; test_micropython.py compares the two outputs line by line.
 """
 
-import struct
-
+from bits import bits
 from toy import ToyEngine, ToyHost
 
 from tinygpt.core import config, lowering, parameters, rng, sampler, text, trainer
 from tinygpt.core.errors import TinyGPTError
-
-
-def bits(value):
-    """A float as its IEEE bytes; anything else as it is."""
-    if isinstance(value, float):
-        return "".join([f"{byte:02x}" for byte in struct.pack(">d", value)])
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join([bits(item) for item in value]) + "]"
-    if isinstance(value, dict):
-        return "{" + ",".join([f"{key}:{bits(value[key])}" for key in sorted(value)]) + "}"
-    if isinstance(value, str) and not all(" " <= letter <= "~" for letter in value):
-        return ".".join([str(ord(letter)) for letter in value])
-    return str(value)
-
 
 for name in config.preset_names():
     run = config.preset(name)

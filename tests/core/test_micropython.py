@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tinygpt.core.config import preset_names
+
 HERE = Path(__file__).parent
 RUNNER = HERE.parents[1] / "web" / "scripts" / "run-micropython.mjs"
 
@@ -22,17 +24,28 @@ def micropython(script: str, tmp_path: Path) -> str:
 def as_one_script(*names: str) -> str:
     """The files joined: MicroPython sees tinygpt/core only, not the tests."""
     text = "\n".join((HERE / name).read_text() for name in names)
-    return text.replace("from toy import ToyEngine, ToyHost\n", "")
+    return text.replace("from toy import ToyEngine, ToyHost\n", "").replace("from bits import bits\n", "")
+
+
+def assert_same(script: str, tmp_path: Path) -> str:
+    """What the script prints, under either."""
+    cpython = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    for expected, got in zip(cpython.splitlines(), micropython(script, tmp_path).splitlines(), strict=True):
+        assert got == expected
+    return cpython
 
 
 def test_core_prints_the_same_under_both_interpreters(tmp_path):
-    script = as_one_script("toy.py", "portable.py")
-    cpython = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    cpython = assert_same(as_one_script("bits.py", "toy.py", "portable.py"), tmp_path)
     assert "refused: there is no preset 'smal'; did you mean 'small'?" in cpython
     assert "accepted" not in cpython
     assert cpython.count("finished") == 2
-    for expected, got in zip(cpython.splitlines(), micropython(script, tmp_path).splitlines(), strict=True):
-        assert got == expected
+
+
+def test_the_gpus_recipes_are_the_same_under_both_interpreters(tmp_path):
+    cpython = assert_same(as_one_script("bits.py", "portable_gpu.py"), tmp_path)
+    assert {line.split()[0] for line in cpython.splitlines()} == {*preset_names(), "refused:"}
+    assert "attention_tile.wgsl" in cpython and "attention_plain.wgsl" in cpython
 
 
 def test_the_comparison_sees_a_difference(tmp_path):

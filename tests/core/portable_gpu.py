@@ -1,0 +1,24 @@
+"""Prints the GPU's recipes, as portable.py prints the rest of core."""
+
+from bits import bits
+
+from tinygpt.core import config, gpu_recipe
+from tinygpt.core.errors import TinyGPTError
+
+DEVICES = (
+    {},
+    {"max_buffer": 2**40, "max_binding": 2**31, "max_shared": 49152, "subgroups": True, "f16": True, "processors": 128},
+    {"max_buffer": 2**20, "max_binding": 2**20, "max_groups": 2048},
+)
+CHANGES = ({}, {"grad_accum": 3}, {"ctx": 17, "batch": 3, "d_model": 45})
+
+for name in config.preset_names():
+    for described in DEVICES if name in ("tiny", "small", "large") else DEVICES[:1]:
+        for changes in CHANGES if name in ("tiny", "small") else CHANGES[:1]:
+            try:
+                device = gpu_recipe.device_of(described)
+                recipe = gpu_recipe.gpu_recipe(config.preset(name).replace(**changes), device)
+                for part in sorted(recipe):
+                    print(name, part, bits(recipe[part]))
+            except TinyGPTError as error:
+                print("refused:", error)
