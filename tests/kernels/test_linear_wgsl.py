@@ -11,7 +11,8 @@ wgpu = pytest.importorskip("wgpu", reason="wgpu-py is not installed")
 if not any(adapter.info["backend_type"] == "Vulkan" for adapter in wgpu.gpu.enumerate_adapters_sync()):
     pytest.skip("wgpu finds no Vulkan adapter, not even a software one", allow_module_level=True)
 
-from harness_wgsl import run_kernel  # noqa: E402
+from harness_wgsl import buffer_with, gpu, play, run_kernel  # noqa: E402
+from wgsl_case import op_and_arrays, unsliced  # noqa: E402
 
 CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in gpu_linear.LINEAR_KERNELS]
 WIDE = [
@@ -69,9 +70,32 @@ def test_float16_tiles_round_like_float16(kernel, dims):
 
 
 def test_small_devices_get_small_tiles():
-    small, big = Device(), big_device(processors=256)
+    small, big = Device(), big_device(processors=128)
     for rows, columns in [(64, 64), (2048, 768), (4096, 4096)]:
-        tile = gpu_linear.tile_of(rows, columns, 1, small)
+        tile = gpu_linear.tile_of([gpu_linear.Product(rows, columns, 256)], small)
         assert gpu_linear.shared_bytes(tile, 16) <= small.max_shared
-    assert gpu_linear.tile_of(4096, 4096, 1, big).rows == 128
-    assert gpu_linear.tile_of(1024, 96, 1, big).rows < 128
+    assert gpu_linear.tile_of([gpu_linear.Product(4096, 4096, 256)], big).rows == 128
+    assert gpu_linear.tile_of([gpu_linear.Product(1024, 96, 384)], big).splits > 1
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("dims", [{"N": 132, "O": 136, "I": 72}, {"N": 200, "O": 32, "I": 20}], ids=case_id)
+def test_both_gradients_in_one_dispatch_are_those_of_two(dims, slices, monkeypatch):
+    monkeypatch.setattr(gpu_linear, "tile_of", lambda *_: gpu_linear.TILES[-1])
+    by_input = make_case("linear_backward_input", dims, dtype=np.float32)
+    by_weight = make_case("linear_backward_weight", {**dims, "accumulate": 0}, dtype=np.float32)
+    by_weight["dy"] = by_input["dy"]
+    apart = run_kernel("linear_backward_input", by_input, Device())
+    apart |= run_kernel("linear_backward_weight", by_weight, Device(), slices)
+
+    first, stored = op_and_arrays("linear_backward_input", by_input, slices)
+    second, of_weight = op_and_arrays("linear_backward_weight", by_weight, slices)
+    second.tensors[0] = first.tensors[0]
+    assert gpu_linear.are_pair(first, second)
+    stored |= of_weight
+    buffers = {name: buffer_with(array) for name, array in stored.items()}
+    play(gpu_linear.backward(first, second, Device(), slices), buffers, stored)
+    for name, expected in apart.items():
+        raw = np.frombuffer(gpu().queue.read_buffer(buffers[name]), np.float32)[: stored[name].size]
+        got = raw.reshape(expected.shape) if name == "dx" else unsliced(raw, slices, expected)
+        assert np.array_equal(got, expected), name

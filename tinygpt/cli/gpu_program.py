@@ -61,7 +61,7 @@ def dispatch_as_data(mode: str, dispatch: Dispatch, lowered: GpuLowered) -> dict
         }
 
     return {
-        "op": dispatch.op,
+        "ops": dispatch.ops,
         "files": dispatch.files,
         "entry": dispatch.entry,
         "grid": list(dispatch.grid),
@@ -82,7 +82,7 @@ def show_gpu(output: Output, mode: str, device: str, lowered: GpuLowered) -> Non
         constants = ", ".join(f"{name} {value:g}" for name, value in dispatch.constants.items())
         grid = "×".join(map(str, dispatch.grid)).removesuffix("×1").removesuffix("×1")
         kernel = Text.assemble((dispatch.entry, "bold"), f"\n{dispatch.files[-1]}")
-        table.add_row(str(dispatch.op), kernel, grid, constants)
+        table.add_row(", ".join(map(str, dispatch.ops)), kernel, grid, constants)
     output.console.print(table)
     ops, kernels = len(lowered.programs[mode].ops), len({dispatch.files[-1] for dispatch in dispatches})
     output.say(f"\n{len(dispatches)} dispatches of {kernels} kernel files, for {ops} ops\n")

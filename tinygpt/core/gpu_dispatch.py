@@ -49,7 +49,7 @@ class Dispatch:
         self.writes = writes
         self.constants = constants
         self.grid = grid
-        self.op = -1  # the number of the program's op that it is of
+        self.ops: list[int] = []  # the numbers of the program's ops that it is of; they have equal shares in its time
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -1,6 +1,7 @@
 """Dispatches of the linear maps: which kernel, which tiles.
 
-linear.wgsl does the work wherever widths are multiples of 4, linear_row.wgsl a single row, linear_any.wgsl the rest.
+linear.wgsl and linear_backward.wgsl do the work wherever widths are multiples of 4, linear_row.wgsl that of a single
+row, linear_any.wgsl the rest.
 """
 
 from collections import namedtuple
@@ -12,17 +13,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tinygpt.core.gpu_dispatch import Binding, Constant
 
-# A workgroup's part of the product, the depth it takes at a time, and the blocks of 4×4 an invocation computes of it;
-# then what a sum costs in it, and how many such tiles' time a processor loses while it waits for its first.
-Tile = namedtuple("Tile", ("rows", "columns", "depth", "block_rows", "block_columns", "cost", "start"))
+# A workgroup's part of the product, the depth it takes at a time, the blocks of 4×4 an invocation computes of it, and
+# the teams that share the depth. A processor that has n such tiles to do needs start + cost * n for each of their sums.
+Tile = namedtuple("Tile", ("rows", "columns", "depth", "block_rows", "block_columns", "splits", "start", "cost"))
 
-# Measured on an H200, where the first reaches 39 TFLOP/s. A larger tile reads less for each sum, a smaller one shares
-# the work out more evenly.
+# Fitted to what the kernels of whole steps took on an H200. A large tile reads less for each sum; small ones share the
+# work out more evenly, and teams hide the wait for memory where a processor has little else to do.
 TILES = (
-    Tile(128, 128, 8, 2, 2, 1.0, 0.15),
-    Tile(64, 64, 8, 2, 1, 1.12, 0.25),
-    Tile(64, 64, 16, 1, 1, 1.2, 0.05),
-    Tile(32, 32, 16, 1, 1, 1.45, 0.0),
+    Tile(128, 128, 8, 2, 2, 1, 0.95, 0.45),
+    Tile(64, 64, 8, 2, 1, 1, 1.05, 0.765),
+    Tile(64, 64, 16, 1, 1, 1, 0.1, 1.28),
+    Tile(32, 32, 32, 1, 1, 2, 0.5, 1.9),
+    Tile(32, 32, 32, 1, 1, 4, 0.1, 2.2),
+    Tile(32, 32, 16, 1, 1, 1, 3.5, 1.5),
 )
 ANY_TILE = 16  # of linear_any.wgsl
 ROW_LANES = 32  # of linear_row.wgsl, whose workgroups have 256 invocations
@@ -30,56 +33,58 @@ ROW_OUTPUTS = 256 // ROW_LANES
 
 
 def invocations(tile: Tile) -> int:
-    return int(tile.rows // 4 // tile.block_rows * (tile.columns // 4 // tile.block_columns))
+    return int(tile.splits * (tile.rows // 4 // tile.block_rows) * (tile.columns // 4 // tile.block_columns))
 
 
 def shared_bytes(tile: Tile, quad: int) -> int:
-    """Two slabs of each factor, a quad of padding a row; a quad has 16 bytes, or 8 in float16."""
-    return int(2 * tile.depth * (tile.rows // 4 + tile.columns // 4 + 2) * quad)
+    """Two slabs of each factor, a quad of padding a row, and the teams' sums; a quad has 16 bytes, or 8 in float16."""
+    tiles = 2 * tile.depth * (tile.rows // 4 + tile.columns // 4 + 2) * quad
+    return int(tiles + max(16, 4 * (tile.splits - 1) * tile.rows * tile.columns))
 
 
-def tile_of(rows: int, columns: int, parts: int, device: Device) -> Tile:
-    """Of the tiles that the device runs, the one with which its busiest processor is done first."""
+class Product:
+    """A product [rows, columns] whose sums have `depth` terms; `parts` of them are made apart."""
+
+    def __init__(self, rows: int, columns: int, depth: int, parts: int = 1) -> None:
+        self.rows = rows
+        self.columns = columns
+        self.depth = depth
+        self.parts = parts
+
+    def tiles(self, tile: Tile) -> int:
+        return ceil_div(self.rows, tile.rows) * ceil_div(self.columns, tile.columns) * self.parts
+
+
+def tile_of(products: list[Product], device: Device) -> Tile:
+    """Of the tiles that the device runs, the one with which its busiest processor is done first with all products."""
+    deepest = max([product.depth for product in products])
     best, least = TILES[-1], 0.0
     for tile in TILES:
         if invocations(tile) > device.max_invocations or shared_bytes(tile, 16) > device.max_shared:
             continue
-        groups = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns) * parts
-        rounds = ceil_div(groups, device.processors)
-        time = tile.rows * tile.columns * (tile.cost * rounds + tile.start)
+        tiles = sum([product.tiles(tile) for product in products])
+        mean_depth = sum([product.tiles(tile) * product.depth for product in products]) / tiles
+        busiest = max(deepest, ceil_div(tiles, device.processors) * mean_depth)
+        time = tile.rows * tile.columns * (tile.start * deepest + tile.cost * busiest)
         if not least or time < least:
             best, least = tile, time
     return best
 
 
-def product(
-    entry: str,
-    reads: "list[Binding]",
-    writes: "list[Binding]",
-    sizes: tuple[int, int, int],
-    flags: "dict[str, Constant]",
-    device: Device,
-    parts: int = 1,
-) -> list[Dispatch]:
-    """A product [rows, columns] with sums over `depth`, of which `parts` are summed apart."""
-    rows, columns, depth = sizes
-    constants: dict[str, Constant] = {"ROWS": rows, "COLUMNS": columns, "DEPTH": depth}
-    constants.update(flags)
-    # Where a factor's memory runs along the depth that must be a multiple of 4, else the rows.
-    other = rows if entry == "linear_backward_weight" else depth
-    if columns % 4 or other % 4:
-        grid = (ceil_div(columns, ANY_TILE), ceil_div(rows, ANY_TILE), parts)
-        return [Dispatch(["gelu.wgsl", "linear_any.wgsl"], entry, reads, writes, constants, grid)]
-    tile = tile_of(rows, columns, parts, device)
-    constants["TILE_ROWS"] = tile.rows
-    constants["TILE_COLUMNS"] = tile.columns
-    constants["TILE_DEPTH"] = tile.depth
-    constants["BLOCK_ROWS"] = tile.block_rows
-    constants["BLOCK_COLUMNS"] = tile.block_columns
-    constants["INVOCATIONS"] = invocations(tile)
-    grid = (ceil_div(columns, tile.columns), ceil_div(rows, tile.rows), parts)
-    files = ["gelu.wgsl", "tile_f16.wgsl" if device.f16 else "tile_f32.wgsl", "linear.wgsl"]
-    return [Dispatch(files, entry, reads, writes, constants, grid)]
+def tile_constants(tile: Tile) -> "dict[str, Constant]":
+    return {
+        "TILE_ROWS": tile.rows,
+        "TILE_COLUMNS": tile.columns,
+        "TILE_DEPTH": tile.depth,
+        "BLOCK_ROWS": tile.block_rows,
+        "BLOCK_COLUMNS": tile.block_columns,
+        "SPLITS": tile.splits,
+        "INVOCATIONS": invocations(tile),
+    }
+
+
+def tile_files(device: Device) -> list[str]:
+    return ["tile_f16.wgsl" if device.f16 else "tile_f32.wgsl", "linear_tile.wgsl"]
 
 
 def flag(tensor: Tensor | None) -> int:
@@ -90,55 +95,131 @@ def named(op: Op, names: str) -> "list[Binding]":
     return [(name, op.tensor(name)) for name in names.split()]
 
 
-def row_product(
-    entry: str, reads: "list[Binding]", writes: "list[Binding]", op: Op, flags: "dict[str, Constant]", device: Device
-) -> list[Dispatch]:
-    constants: dict[str, Constant] = {"COLUMNS": op.dim("O"), "DEPTH": op.dim("I"), "LANES": ROW_LANES}
-    constants.update(flags)
-    reduce = "reduce_subgroups.wgsl" if device.subgroups else "reduce_plain.wgsl"
-    grid = line_grid(ceil_div(op.dim("O"), ROW_OUTPUTS), device)
-    return [Dispatch([reduce, "gelu.wgsl", "linear_row.wgsl"], entry, reads, writes, constants, grid)]
+# --- forward ---------------------------------------------------------------------------------------------
 
 
 def linear(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
     flags: dict[str, Constant] = {"HAS_BIAS": flag(op.tensor("bias")), "HAS_RESIDUAL": flag(op.tensor("residual"))}
     reads, writes = named(op, "x weight bias residual"), named(op, "y")
-    if op.dim("N") == 1:
-        return row_product("linear", reads, writes, op, flags, device)
-    return product("linear", reads, writes, (op.dim("N"), op.dim("O"), op.dim("I")), flags, device)
+    return forward(op, "linear", reads, writes, flags, device)
 
 
 def linear_gelu(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
-    reads: list[Binding] = named(op, "x weight bias")
-    activation: list[Binding] = [("activation", op.tensor("y"))]
-    if op.dim("N") == 1 and op.tensor("slope") is None:
-        return row_product("linear_gelu", reads, activation, op, {}, device)
-    flags: dict[str, Constant] = {"HAS_SLOPE": flag(op.tensor("slope"))}
-    writes = activation + named(op, "slope")
-    return product("linear_gelu", reads, writes, (op.dim("N"), op.dim("O"), op.dim("I")), flags, device)
+    writes: list[Binding] = [("activation", op.tensor("y")), ("slope", op.tensor("slope"))]
+    return forward(
+        op, "linear_gelu", named(op, "x weight bias"), writes, {"HAS_SLOPE": flag(op.tensor("slope"))}, device
+    )
+
+
+def forward(
+    op: Op, entry: str, reads: "list[Binding]", writes: "list[Binding]", flags: "dict[str, Constant]", device: Device
+) -> list[Dispatch]:
+    N, O, I = op.dim("N"), op.dim("O"), op.dim("I")  # noqa: E741
+    if N > 1 and (O % 4 or I % 4):
+        sizes: dict[str, Constant] = {"ROWS": N, "COLUMNS": O, "DEPTH": I}
+        sizes.update(flags)
+        return [Dispatch(["gelu.wgsl", "linear_any.wgsl"], entry, reads, writes, sizes, any_grid(N, O, 1))]
+    constants: dict[str, Constant] = {"O": O, "I": I}
+    constants.update(flags)
+    if N == 1:
+        constants["LANES"] = ROW_LANES
+        reduce = "reduce_subgroups.wgsl" if device.subgroups else "reduce_plain.wgsl"
+        grid = line_grid(ceil_div(O, ROW_OUTPUTS), device)
+        return [Dispatch([reduce, "gelu.wgsl", "linear_row.wgsl"], entry, reads, writes, constants, grid)]
+    tile = tile_of([Product(N, O, I)], device)
+    constants["N"] = N
+    constants.update(tile_constants(tile))
+    grid = (ceil_div(O, tile.columns), ceil_div(N, tile.rows), 1)
+    return [Dispatch(tile_files(device) + ["gelu.wgsl", "linear.wgsl"], entry, reads, writes, constants, grid)]
+
+
+def any_grid(rows: int, columns: int, parts: int) -> tuple[int, int, int]:
+    return (ceil_div(columns, ANY_TILE), ceil_div(rows, ANY_TILE), parts)
+
+
+# --- backward --------------------------------------------------------------------------------------------
 
 
 def linear_backward_input(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+    if op.dim("O") % 4 == 0 and op.dim("I") % 4 == 0:
+        return backward(op, None, device, slices)
     reads: list[Binding] = [
         ("dy", op.tensor("dy")),
         ("weight_rows", op.tensor("weight")),
         ("kept_slope", op.tensor("slope")),
     ]
-    flags: dict[str, Constant] = {"HAS_SLOPE": flag(op.tensor("slope"))}
-    sizes = (op.dim("N"), op.dim("I"), op.dim("O"))
-    return product("linear_backward_input", reads, named(op, "dx"), sizes, flags, device)
+    constants: dict[str, Constant] = {"ROWS": op.dim("N"), "COLUMNS": op.dim("I"), "DEPTH": op.dim("O")}
+    constants["HAS_SLOPE"] = flag(op.tensor("slope"))
+    grid = any_grid(op.dim("N"), op.dim("I"), 1)
+    files = ["gelu.wgsl", "linear_any.wgsl"]
+    return [Dispatch(files, "linear_backward_input", reads, named(op, "dx"), constants, grid)]
 
 
 def linear_backward_weight(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+    if op.dim("O") % 4 == 0 and op.dim("I") % 4 == 0:
+        return backward(None, op, device, slices)
     reads: list[Binding] = [("dy_rows", op.tensor("dy")), ("x_rows", op.tensor("x"))]
-    flags: dict[str, Constant] = {
-        "HAS_BIAS": flag(op.tensor("dbias")),
-        "ACCUMULATE": op.dim("accumulate"),
-        "SLICES": slices,
-        "SLICE_DEPTH": ceil_div(op.dim("N"), slices),
-    }
-    sizes = (op.dim("O"), op.dim("I"), op.dim("N"))
-    return product("linear_backward_weight", reads, named(op, "dweight dbias"), sizes, flags, device, slices)
+    constants: dict[str, Constant] = {"ROWS": op.dim("O"), "COLUMNS": op.dim("I"), "DEPTH": op.dim("N")}
+    constants["HAS_BIAS"] = flag(op.tensor("dbias"))
+    constants["ACCUMULATE"] = op.dim("accumulate")
+    constants["SLICES"] = slices
+    constants["SLICE_DEPTH"] = ceil_div(op.dim("N"), slices)
+    grid = any_grid(op.dim("O"), op.dim("I"), slices)
+    files = ["gelu.wgsl", "linear_any.wgsl"]
+    return [Dispatch(files, "linear_backward_weight", reads, named(op, "dweight dbias"), constants, grid)]
+
+
+def are_pair(first: Op, second: Op) -> bool:
+    """Whether two ops are the two gradients of one linear map, which one dispatch can make."""
+    if first.kernel != "linear_backward_input" or second.kernel != "linear_backward_weight":
+        return False
+    return first.tensor("dy") is second.tensor("dy") and first.dim("O") % 4 == 0 and first.dim("I") % 4 == 0
+
+
+def backward(of_input: Op | None, of_weight: Op | None, device: Device, slices: int) -> list[Dispatch]:
+    """One dispatch for the gradient by the input, by the weight, or by both."""
+    op = of_input or of_weight
+    assert op is not None
+    N, O, I = op.dim("N"), op.dim("O"), op.dim("I")  # noqa: E741
+    by_input, by_weight = Product(N, I, O), Product(O, I, ceil_div(N, slices), slices)
+    products = ([by_input] if of_input else []) + ([by_weight] if of_weight else [])
+    tile = tile_of(products, device)
+    input_tiles = by_input.tiles(tile) if of_input else 0
+    weight_tiles = by_weight.tiles(tile) if of_weight else 0
+    slope = of_input.tensor("slope") if of_input else None
+    dbias = of_weight.tensor("dbias") if of_weight else None
+    constants: dict[str, Constant] = {"N": N, "O": O, "I": I, "SLICES": slices}
+    constants["INPUT_TILES"] = input_tiles
+    constants["WEIGHT_TILES"] = weight_tiles
+    constants["WEIGHTS_FIRST"] = int(by_weight.depth > by_input.depth)
+    constants["HAS_SLOPE"] = flag(slope)
+    constants["HAS_BIAS"] = flag(dbias)
+    constants["ACCUMULATE"] = of_weight.dim("accumulate") if of_weight else 0
+    if device.f16:
+        constants["SCALE"] = float(loss_scale(N))
+    constants.update(tile_constants(tile))
+    reads: list[Binding] = [
+        ("dy", op.tensor("dy")),
+        ("weight", of_input.tensor("weight") if of_input else None),
+        ("slope", slope),
+        ("x", of_weight.tensor("x") if of_weight else None),
+    ]
+    writes: list[Binding] = [
+        ("dx", of_input.tensor("dx") if of_input else None),
+        ("dweight", of_weight.tensor("dweight") if of_weight else None),
+        ("dbias", dbias),
+    ]
+    grid = line_grid(input_tiles + weight_tiles, device)
+    files = tile_files(device) + ["linear_backward.wgsl"]
+    return [Dispatch(files, "linear_backward", reads, writes, constants, grid)]
+
+
+def loss_scale(rows: int) -> int:
+    """The largest power of two up to `rows`, by which the loss's mean has divided every row's gradient."""
+    scale = 1
+    while 2 * scale <= rows:
+        scale *= 2
+    return scale
 
 
 LINEAR_KERNELS = {

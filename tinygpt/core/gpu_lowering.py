@@ -3,7 +3,7 @@
 from tinygpt.core.config import RunConfig
 from tinygpt.core.gpu_attention import ATTENTION_KERNELS
 from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div
-from tinygpt.core.gpu_linear import LINEAR_KERNELS
+from tinygpt.core.gpu_linear import LINEAR_KERNELS, are_pair, backward
 from tinygpt.core.gpu_memory import GpuPlan, Segment, plan_gpu, segments_of
 from tinygpt.core.gpu_rows import ROWS_KERNELS, clip, norm_groups, square_sums
 from tinygpt.core.layout import Layout, aligned
@@ -58,18 +58,22 @@ def adamw(op: Op, index: int, segments: list[Segment], device: Device, slices: i
 
 
 def lower_program(program: Program, segments: list[Segment], device: Device, slices: int) -> list[Dispatch]:
-    result = []
-    for index in range(len(program.ops)):
-        op = program.ops[index]
+    result: list[Dispatch] = []
+    index = 0
+    while index < len(program.ops):
+        op, ops = program.ops[index], [index]
         if op.kernel == "grad_norm":
             made = grad_norm(op, index, segments, device, slices)
         elif op.kernel == "adamw":
             made = adamw(op, index, segments, device, slices)
+        elif index + 1 < len(program.ops) and are_pair(op, program.ops[index + 1]):
+            made, ops = backward(op, program.ops[index + 1], device, slices), [index, index + 1]
         else:
             made = dispatches_of(op, index, device, slices)
         for dispatch in made:
-            dispatch.op = index
+            dispatch.ops = ops
         result += made
+        index += len(ops)
     return result
 
 

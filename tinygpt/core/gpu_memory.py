@@ -13,6 +13,7 @@ from tinygpt.core.memory import Slot, place
 from tinygpt.core.ops import Tensor
 from tinygpt.core.program import Memory
 
+MAX_ABSENT = 4  # inputs, or outputs, that a dispatch may lack
 FLAT = ("weight", "grad", "m", "v")
 MAX_BINDINGS = 8  # storage buffers of a dispatch; every WebGPU device has so many
 
@@ -62,8 +63,8 @@ class GpuPlan:
         self.owners: list[str] = []  # what a buffer is for
         self.fixed: dict[str, tuple[int, int]] = {}  # of persistent tensors by name: buffer, start
         self.temporary: dict[str, dict[str, tuple[int, int]]] = {}  # by mode
-        self.nothing = self.new_buffer(ALIGNMENT, "absent inputs")
-        self.nowhere = self.new_buffer(ALIGNMENT, "absent outputs")
+        self.nothing = self.new_buffer(MAX_ABSENT * ALIGNMENT, "absent inputs")
+        self.nowhere = self.new_buffer(MAX_ABSENT * ALIGNMENT, "absent outputs")
         for segment in segments:
             for kind in FLAT:
                 tensor = segment.tensors[kind]

@@ -7,6 +7,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.gpu_dispatch import Device, Dispatch
 from tinygpt.core.gpu_lowering import GpuLowered
 from tinygpt.core.gpu_memory import GpuPlan
+from tinygpt.core.layout import ALIGNMENT
 from tinygpt.core.ops import float_bits
 from tinygpt.core.parameters import parameter_count, parameters
 from tinygpt.core.recipe import double_words
@@ -50,9 +51,14 @@ def words(mode: str, dispatch: Dispatch, pipelines: Pipelines, plan: GpuPlan) ->
     """A dispatch: its pipeline, its grid, and of each binding the buffer, the place and the size."""
     result = [pipelines.number(dispatch), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]]
     for absent, side in ((plan.nothing, dispatch.reads), (plan.nowhere, dispatch.writes)):
+        missing = 0  # no two outputs may share a place, not even one that nobody looks at
         for _, tensor in side:
-            buffer, start, size = (absent, 0, plan.buffers[absent]) if tensor is None else plan.find(mode, tensor)
-            result += [buffer, 4 * start, 4 * size]
+            if tensor is None:
+                result += [absent, 4 * ALIGNMENT * missing, 4 * ALIGNMENT]
+                missing += 1
+            else:
+                buffer, start, size = plan.find(mode, tensor)
+                result += [buffer, 4 * start, 4 * size]
     return result
 
 

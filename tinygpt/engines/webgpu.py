@@ -286,7 +286,8 @@ class WebGPUEngine(WindowEngine):
         nanoseconds = (times[:, 1] - times[:, 0]) * self.gpu.timestamp_period()
         seconds = [0.0] * len(self.lowered.programs[mode].ops)
         for dispatch, spent in zip(dispatches, nanoseconds, strict=True):
-            seconds[dispatch.op] += 1e-9 * float(spent)
+            for op in dispatch.ops:
+                seconds[op] += 1e-9 * float(spent) / len(dispatch.ops)
         return list(zip(self.lowered.programs[mode].ops, seconds, strict=True))
 
     async def close(self) -> None:

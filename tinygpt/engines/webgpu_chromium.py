@@ -48,7 +48,8 @@ class WebGpuChromiumEngine(DrivenEngine):
         nanoseconds = np.frombuffer(self.runner.ask("profile", mode=mode)[1], dtype="<f8")
         seconds = [0.0] * len(self.lowered.programs[mode].ops)
         for dispatch, spent in zip(self.lowered.dispatches[mode], nanoseconds, strict=True):
-            seconds[dispatch.op] += 1e-9 * float(spent)
+            for op in dispatch.ops:
+                seconds[op] += 1e-9 * float(spent) / len(dispatch.ops)
         return list(zip(self.lowered.programs[mode].ops, seconds, strict=True))
 
 

@@ -1,22 +1,24 @@
 // Linear maps of a single row, as generation needs them: LANES neighbouring invocations share an output.
 // Needs gelu.wgsl, and reduce_plain.wgsl or reduce_subgroups.wgsl.
 
-override COLUMNS: u32;
-override DEPTH: u32;
+override O: u32;
+override I: u32;
 override HAS_BIAS: bool = false;
 override HAS_RESIDUAL: bool = false;
+override HAS_SLOPE: bool = false;
 
-@group(0) @binding(0) var<storage, read> x: array<f32>;  // [DEPTH]
-@group(0) @binding(1) var<storage, read> weight: array<f32>;  // [COLUMNS, DEPTH]
+@group(0) @binding(0) var<storage, read> x: array<f32>;  // [I]
+@group(0) @binding(1) var<storage, read> weight: array<f32>;  // [O, I]
 @group(0) @binding(2) var<storage, read> bias: array<f32>;
 @group(0) @binding(3) var<storage, read> residual: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
 @group(0) @binding(3) var<storage, read_write> activation: array<f32>;
+@group(0) @binding(4) var<storage, read_write> slope: array<f32>;
 
 fn x_times_weight(column: u32, me: u32, group: Group) -> f32 {
   var sum = 0.0;
-  if (column < COLUMNS) {
-    for (var i = me % LANES; i < DEPTH; i += LANES) { sum += x[i] * weight[column * DEPTH + i]; }
+  if (column < O) {
+    for (var i = me % LANES; i < I; i += LANES) { sum += x[i] * weight[column * I + i]; }
   }
   return row_sum(sum, me, group);
 }
@@ -25,7 +27,7 @@ fn x_times_weight(column: u32, me: u32, group: Group) -> f32 {
 fn linear(group: Group, @builtin(local_invocation_index) me: u32) {
   let column = row_number(me, group);
   var result = x_times_weight(column, me, group);
-  if (column < COLUMNS && me % LANES == 0) {
+  if (column < O && me % LANES == 0) {
     if (HAS_BIAS) { result += bias[column]; }
     if (HAS_RESIDUAL) { result += residual[column]; }
     y[column] = result;
@@ -36,5 +38,9 @@ fn linear(group: Group, @builtin(local_invocation_index) me: u32) {
 fn linear_gelu(group: Group, @builtin(local_invocation_index) me: u32) {
   let column = row_number(me, group);
   let product = x_times_weight(column, me, group);
-  if (column < COLUMNS && me % LANES == 0) { activation[column] = gelu(vec4f(product + bias[column])).value.x; }
+  if (column < O && me % LANES == 0) {
+    let h = gelu(vec4f(product + bias[column]));
+    activation[column] = h.value.x;
+    if (HAS_SLOPE) { slope[column] = h.slope.x; }
+  }
 }
