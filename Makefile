@@ -12,12 +12,12 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium train play clean
+.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan train play clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-setup: .venv/ready web/node_modules/ready chromium ## make .venv and install everything the checks need
+setup: .venv/ready web/node_modules/ready chromium vulkan ## make .venv and install everything the checks need
 
 test: setup lint types web-check site ## everything that must hold: lint, types, all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
@@ -58,12 +58,12 @@ play: site ## build the page that trains in a browser tab, serve it on this mach
 clean: ## remove .venv, installed packages and caches; runs/ stays
 	rm -rf .venv web/node_modules web/dist web/.astro web/src/generated web/public/corpora web/public/kernels build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.venv/ready: pyproject.toml
+.venv/ready: pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "TinyGPT needs Python 3.11 or newer; set PYTHON=python3.x"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(PIP) $(TORCH)
-	$(PIP) --editable '.[torch,dev]'
+	$(PIP) --editable '.[torch,webgpu,dev]'
 	@touch $@
 
 web/node_modules/ready: web/package-lock.json | .venv/ready
@@ -77,3 +77,13 @@ chromium:
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
 	else echo "The tests drive Chromium, and there is none: install Chromium or Google Chrome."; exit 1; fi
+
+# The adapter that the WGSL kernels are tested on, if only a software one: as above. Elsewhere those tests are skipped.
+ADAPTERS := $(BIN)/python -c 'from tinygpt.engines.gpu import all_adapters; raise SystemExit(not all_adapters())'
+vulkan: .venv/ready
+	@$(ADAPTERS) && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mesa-vulkan-drivers \
+	  && { $(ADAPTERS) || { echo "wgpu finds no adapter, not even that of mesa-vulkan-drivers."; exit 1; }; }; \
+	else echo "The tests run WGSL, and wgpu finds no adapter: install a Vulkan driver (mesa-vulkan-drivers)."; fi

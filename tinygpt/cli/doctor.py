@@ -127,7 +127,8 @@ def webgpu() -> Finding:
     listing = "from tinygpt.engines.gpu import *; print(*[adapter_label(a) for a in all_adapters()], sep='; ')"
     adapters = answer([sys.executable, "-c", listing])
     if not adapters:
-        return Finding("WebGPU", "missing", "wgpu finds no adapter", "install a Vulkan, Metal or D3D12 driver")
+        remedy = "install a Vulkan, Metal or D3D12 driver; for a server: docs/headless-gpu.md"
+        return Finding("WebGPU", "missing", "wgpu finds no adapter", remedy)
     return Finding("WebGPU", "ok", adapters)
 
 
