@@ -87,6 +87,11 @@ def tile_files(device: Device) -> list[str]:
     return ["tile_f16.wgsl" if device.f16 else "tile_f32.wgsl", "linear_tile.wgsl"]
 
 
+def takes_tiles(op: Op) -> bool:
+    """Whether the blocked kernels, which go by vectors of four, can do it."""
+    return op.dim("O") % 4 == 0 and op.dim("I") % 4 == 0
+
+
 def flag(tensor: Tensor | None) -> int:
     return 0 if tensor is None else 1
 
@@ -115,7 +120,7 @@ def forward(
     op: Op, entry: str, reads: "list[Binding]", writes: "list[Binding]", flags: "dict[str, Constant]", device: Device
 ) -> list[Dispatch]:
     N, O, I = op.dim("N"), op.dim("O"), op.dim("I")  # noqa: E741
-    if N > 1 and (O % 4 or I % 4):
+    if N > 1 and not takes_tiles(op):
         sizes: dict[str, Constant] = {"ROWS": N, "COLUMNS": O, "DEPTH": I}
         sizes.update(flags)
         return [Dispatch(["gelu.wgsl", "linear_any.wgsl"], entry, reads, writes, sizes, any_grid(N, O, 1))]
@@ -141,7 +146,7 @@ def any_grid(rows: int, columns: int, parts: int) -> tuple[int, int, int]:
 
 
 def linear_backward_input(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
-    if op.dim("O") % 4 == 0 and op.dim("I") % 4 == 0:
+    if takes_tiles(op):
         return backward(op, None, device, slices)
     reads: list[Binding] = [
         ("dy", op.tensor("dy")),
@@ -156,7 +161,7 @@ def linear_backward_input(op: Op, index: int, device: Device, slices: int) -> li
 
 
 def linear_backward_weight(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
-    if op.dim("O") % 4 == 0 and op.dim("I") % 4 == 0:
+    if takes_tiles(op):
         return backward(None, op, device, slices)
     reads: list[Binding] = [("dy_rows", op.tensor("dy")), ("x_rows", op.tensor("x"))]
     constants: dict[str, Constant] = {"ROWS": op.dim("O"), "COLUMNS": op.dim("I"), "DEPTH": op.dim("N")}
@@ -173,7 +178,7 @@ def are_pair(first: Op, second: Op) -> bool:
     """Whether two ops are the two gradients of one linear map, which one dispatch can make."""
     if first.kernel != "linear_backward_input" or second.kernel != "linear_backward_weight":
         return False
-    return first.tensor("dy") is second.tensor("dy") and first.dim("O") % 4 == 0 and first.dim("I") % 4 == 0
+    return first.tensor("dy") is second.tensor("dy") and takes_tiles(first)
 
 
 def backward(of_input: Op | None, of_weight: Op | None, device: Device, slices: int) -> list[Dispatch]:
