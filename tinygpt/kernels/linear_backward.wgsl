@@ -41,7 +41,7 @@ fn linear_backward(
     let tile = select(number - INPUT_TILES, number, WEIGHTS_FIRST);
     if (tile < WEIGHT_TILES) {
       place(tile / column_tiles % ((O + TILE_ROWS - 1) / TILE_ROWS), tile % column_tiles, invocation);
-      make_dweight(tile / (WEIGHT_TILES / SLICES));
+      make_dweight(tile / max(1, WEIGHT_TILES / SLICES));
     }
   } else {
     let tile = select(number, number - WEIGHT_TILES, WEIGHTS_FIRST);
