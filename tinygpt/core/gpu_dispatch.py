@@ -62,3 +62,8 @@ def line_grid(groups: int, device: Device) -> tuple[int, int, int]:
         return (groups, 1, 1)
     rows = ceil_div(groups, device.max_groups)
     return (ceil_div(groups, rows), rows, 1)
+
+
+def reduce_files(device: Device) -> list[str]:
+    """The texts of reductions over a row's lanes."""
+    return ["lanes_subgroups.wgsl" if device.subgroups else "lanes_plain.wgsl", "reduce.wgsl"]

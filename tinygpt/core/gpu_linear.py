@@ -6,7 +6,7 @@ row, linear_any.wgsl the rest.
 
 from collections import namedtuple
 
-from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div, line_grid
+from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div, line_grid, reduce_files
 from tinygpt.core.ops import Op, Tensor
 
 TYPE_CHECKING = False
@@ -128,9 +128,10 @@ def forward(
     constants.update(flags)
     if N == 1:
         constants["LANES"] = ROW_LANES
-        reduce = "reduce_subgroups.wgsl" if device.subgroups else "reduce_plain.wgsl"
         grid = line_grid(ceil_div(O, ROW_OUTPUTS), device)
-        return [Dispatch([reduce, "gelu.wgsl", "linear_row.wgsl"], entry, reads, writes, constants, grid)]
+        return [
+            Dispatch(reduce_files(device) + ["gelu.wgsl", "linear_row.wgsl"], entry, reads, writes, constants, grid)
+        ]
     tile = tile_of([Product(N, O, I)], device)
     constants["N"] = N
     constants.update(tile_constants(tile))

@@ -1,6 +1,6 @@
 """Dispatches of the kernels that go over rows or over flat vectors: everything but matmuls and attention."""
 
-from tinygpt.core.gpu_dispatch import SLICE_LINE, Device, Dispatch, ceil_div, line_grid
+from tinygpt.core.gpu_dispatch import SLICE_LINE, Device, Dispatch, ceil_div, line_grid, reduce_files
 from tinygpt.core.ops import Op, Tensor, bits_float
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ def texts(kernel: str, width: int, device: "Device | None" = None, sliced: bool 
     """A kernel's files; with a device, the reductions that suit it."""
     files = []
     if device is not None:
-        files.append("reduce_subgroups.wgsl" if device.subgroups else "reduce_plain.wgsl")
+        files += reduce_files(device)
     files.append(f"width_{width}.wgsl")
     if sliced:
         files.append("slices.wgsl")

@@ -1,5 +1,5 @@
 // Linear maps of a single row, as generation needs them: LANES neighbouring invocations share an output.
-// Needs gelu.wgsl, and reduce_plain.wgsl or reduce_subgroups.wgsl.
+// Needs gelu.wgsl and reduce.wgsl.
 
 override O: u32;
 override I: u32;

@@ -1,13 +1,7 @@
 // Reductions over the LANES neighbouring invocations that share a row; workgroups have 256, so 256 / LANES rows.
 // A whole workgroup must call them together. Every lane gets the result, of a sum in the same fixed order.
+// Needs lanes_plain.wgsl or lanes_subgroups.wgsl.
 override LANES: u32 = 32;
-
-struct Group {
-  @builtin(workgroup_id) id: vec3u,
-  @builtin(num_workgroups) count: vec3u,
-}
-
-var<workgroup> exchanged: array<f32, 256>;
 
 fn group_number(group: Group) -> u32 {
   return group.id.x + group.id.y * group.count.x;
@@ -15,14 +9,6 @@ fn group_number(group: Group) -> u32 {
 
 fn row_number(me: u32, group: Group) -> u32 {
   return group_number(group) * (256u / LANES) + me / LANES;
-}
-
-// The value of the lane whose number differs in the bit `apart`.
-fn neighbour(value: f32, apart: u32, me: u32, group: Group) -> f32 {
-  workgroupBarrier();
-  exchanged[me] = value;
-  workgroupBarrier();
-  return exchanged[me ^ apart];
 }
 
 fn row_sum(value: f32, me: u32, group: Group) -> f32 {
