@@ -28,9 +28,9 @@ def started(changes, dtype=np.float64):
     config = preset("tiny").replace(**changes)
     engine = SpecEngine(config, dtype=dtype)
     run_now(engine.load_corpus(TEXT, TEXT))
-    w = engine.take(engine.memory.weights).astype(np.float64)
+    w = engine.in_file_order(engine.view(engine.memory.weights)).astype(np.float64)
     w += np.random.default_rng(1).normal(0, 0.1, w.shape)
-    engine.put(engine.memory.weights, w)
+    engine.spread(w, engine.view(engine.memory.weights))
     model = GPT(config.model, w.astype(np.float32)).double()
     model.load_flat(w)
     return config, engine, model
@@ -69,7 +69,7 @@ def test_loss_and_every_gradient_equal_autograd(changes):
     (metrics,) = run_now(engine.read_metrics())
     assert metrics.loss == pytest.approx(loss.item(), rel=RELATIVE)
     assert metrics.grad_norm == pytest.approx(float(np.linalg.norm(model.flat_grad())), rel=RELATIVE)
-    assert_gradients_equal(config, engine.take(engine.memory.grads), model.flat_grad())
+    assert_gradients_equal(config, engine.in_file_order(engine.view(engine.memory.grads)), model.flat_grad())
 
 
 def test_validation_counts_each_window_once_however_many_there_are():

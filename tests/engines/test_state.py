@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from gpu_here import gpu_here, webgpu
+from gpu_here import webgpu
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import preset
@@ -31,11 +31,9 @@ each_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 @pytest.fixture
 def no_draws(monkeypatch):
     """Draw start values, and the test fails."""
-    monkeypatch.setattr("tinygpt.engines.replay.ReplayEngine.draw", None)
+    monkeypatch.setattr("tinygpt.engines.replay.ProgramEngine.draw", None)  # webgpu's too
     monkeypatch.setattr("tinygpt.engines.native.NativeEngine.draw", None)
     monkeypatch.setattr("tinygpt.reference.engine.initial_weights", None)
-    if gpu_here() is not None:
-        monkeypatch.setattr("tinygpt.engines.webgpu.normal", None)
 
 
 @each_engine

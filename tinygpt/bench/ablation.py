@@ -45,13 +45,6 @@ def described_without_subgroups(self: gpu.Gpu, own: Any = gpu.Gpu.describe) -> D
     return device
 
 
-def record_by_methods(work: Any, dispatches: list[webgpu.Played]) -> None:
-    for pipeline, group, x, y, z in dispatches:
-        work.set_pipeline(pipeline)
-        work.set_bind_group(0, group)
-        work.dispatch_workgroups(x, y, z)
-
-
 class ImpatientEngine(webgpu.WebGPUEngine):
     """Waits for the loss of every step."""
 
@@ -73,7 +66,7 @@ VARIANTS: dict[str, list[Swap]] = {
     "no subgroups": [Swap(gpu.Gpu, "describe", described_without_subgroups)],
     "float16 tiles": [],
     "plain attention, a workgroup a row": [Swap(gpu_attention, "attention_tiles", lambda *_: None)],
-    "recorded by wgpu-py's methods": [Swap(webgpu, "record", record_by_methods)],
+    "recorded by wgpu-py's methods": [Swap(webgpu, "record", gpu.record_by_methods)],
     "the loss read at every step": [],
 }
 

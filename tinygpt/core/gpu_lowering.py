@@ -12,6 +12,10 @@ from tinygpt.core.ops import Op, Program, Tensor, bits_float
 from tinygpt.core.program import Memory, programs
 from tinygpt.core.verify import verify
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 MAX_SLICES = 8
 SLICE_TILE = 64  # a weight's gradient is computed in tiles of about so many rows and columns
 MIN_SLICE_ROWS = 64
@@ -93,3 +97,12 @@ class GpuLowered:
             verify(program)
             self.dispatches[program.mode] = lower_program(program, self.segments, device, self.slices)
         self.plan: GpuPlan = plan_gpu(self.memory, self.segments, self.slices, device, self.dispatches)
+
+    def op_times(self, mode: str, nanoseconds: "Iterable[float]") -> list[tuple[Op, float]]:
+        """Each op of a program with its seconds, from the time of each dispatch."""
+        ops = self.programs[mode].ops
+        seconds = [0.0] * len(ops)
+        for dispatch, spent in zip(self.dispatches[mode], nanoseconds):  # noqa: B905 (MicroPython's takes no strict)
+            for op in dispatch.ops:
+                seconds[op] += 1e-9 * spent / len(dispatch.ops)
+        return list(zip(ops, seconds))  # noqa: B905

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.parameters import parameter_count
 
 FloatArray = npt.NDArray[np.float32]
 ByteArray = npt.NDArray[np.uint8]
@@ -103,6 +104,12 @@ class Engine:
 
     async def close(self) -> None:
         """Give back memory and threads."""
+
+    def check_state(self, state: State) -> None:
+        """Refuse the state of another model."""
+        count = parameter_count(self.config.model)
+        if state.w.size != count:
+            raise TinyGPTError(f"the state has {state.w.size:,} parameters, but this model has {count:,}")
 
     def check_windows(self, windows: ByteArray) -> None:
         """Refuse what `window_losses` does not take."""

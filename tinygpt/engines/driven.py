@@ -88,8 +88,7 @@ class DrivenEngine(Engine):
         self.set_state(state)
 
     def set_state(self, state: State) -> None:
-        if state.w.size != self.count:
-            raise TinyGPTError(f"the state has {state.w.size:,} parameters, but this model has {self.count:,}")
+        self.check_state(state)
         for name, values in (("weights", state.w), ("m", state.m), ("v", state.v)):
             whole = np.zeros(self.count, dtype="<f4") if values is None else values.astype("<f4", copy=False)
             for start in range(0, self.count, CHUNK):

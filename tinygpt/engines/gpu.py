@@ -231,11 +231,7 @@ def record(work: Any, dispatches: Iterable[tuple[Any, Any, int, int, int]]) -> N
             ffi.NULL,
         )
     except (ImportError, AttributeError):
-        for pipeline, group, x, y, z in dispatches:
-            work.set_pipeline(pipeline)
-            work.set_bind_group(0, group)
-            work.dispatch_workgroups(x, y, z)
-        return
+        return record_by_methods(work, dispatches)
     last = None
     for pipeline, group, x, y, z in dispatches:
         if pipeline is not last:
@@ -243,6 +239,14 @@ def record(work: Any, dispatches: Iterable[tuple[Any, Any, int, int, int]]) -> N
             last = pipeline
         set_group(inside, 0, group._internal, 0, null)
         dispatch(inside, x, y, z)
+    return None
+
+
+def record_by_methods(work: Any, dispatches: Iterable[tuple[Any, Any, int, int, int]]) -> None:
+    for pipeline, group, x, y, z in dispatches:
+        work.set_pipeline(pipeline)
+        work.set_bind_group(0, group)
+        work.dispatch_workgroups(x, y, z)
 
 
 def shader_sentence(files: tuple[str, ...], message: str, entry: str = "") -> str:

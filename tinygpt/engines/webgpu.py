@@ -10,21 +10,18 @@ import wgpu
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.feeding import adamw_rates
 from tinygpt.core.gpu_lowering import GpuLowered
 from tinygpt.core.gpu_recipe import recipe_of
-from tinygpt.core.ops import Op
-from tinygpt.core.parameters import parameter_count, parameters
-from tinygpt.core.rng import INIT
-from tinygpt.engines.base import ByteArray, FloatArray, State, StepMetrics, padded_batches
+from tinygpt.core.ops import Op, Tensor
+from tinygpt.engines.base import FloatArray, State, StepMetrics
 from tinygpt.engines.gpu import Gpu, Progress, explained, record
-from tinygpt.engines.replay import Array, WindowEngine
-from tinygpt.kernels.init import normal
+from tinygpt.engines.replay import Array, ProgramEngine
 
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 RING = 64  # steps whose metrics the GPU keeps until they are read
 READ_EVERY = 0.1  # seconds: metrics are read so often, that the GPU waits for nobody in between
 SLOT = 8  # bytes of the ring a step: its loss, its gradient's norm
+LAST_OF_A_STEP = ("train", "update")  # programs that leave a loss and a norm
 
 
 class Played(NamedTuple):
@@ -37,7 +34,7 @@ class Played(NamedTuple):
     z: int
 
 
-class WebGPUEngine(WindowEngine):
+class WebGPUEngine(ProgramEngine):
     name = "webgpu"
 
     def __init__(
@@ -59,18 +56,16 @@ class WebGPUEngine(WindowEngine):
         described.f16 = f16
         self.f16 = f16
         self.lowered = GpuLowered(config, described)
+        self.memory = self.lowered.memory
         self.recipe = recipe_of(config, self.lowered)
         self.bytes = sum(self.recipe["buffers"])
         self.buffers = [self.gpu.buffer(size, STORAGE) for size in self.recipe["buffers"]]
         self.ring = self.gpu.buffer(RING * SLOT, STORAGE)
         self.programs = self.prepare(progress)
         self.inputs = np.zeros(self.recipe["buffers"][self.recipe["inputs"]] // 4, dtype=np.int32)
-        self.step = 0
-        self.metrics: list[StepMetrics] = []  # read, but not yet asked for
         self.under_way: list[int] = []  # steps whose metrics are in the ring
+        self.since = 0.0  # when the first of them was sent off
         self.metrics_every = 1
-        self.since = time.perf_counter()
-        self.cached = 0  # rows of the KV cache that are filled
         self.start(state)
 
     def prepare(self, progress: Progress | None) -> dict[str, list[Played]]:
@@ -98,6 +93,9 @@ class WebGPUEngine(WindowEngine):
 
     # --- running ---------------------------------------------------------------------------------------------
 
+    def run(self, mode: str) -> None:
+        self.submit(mode)
+
     def submit(self, mode: str, slot: int | None = None) -> None:
         """Send one program off; with a slot, its loss and norm go to that place of the ring."""
         with explained(self.gpu.name):
@@ -116,35 +114,25 @@ class WebGPUEngine(WindowEngine):
         with explained(self.gpu.name):
             return np.frombuffer(self.gpu.queue.read_buffer(buffer, offset, 4 * floats), dtype=np.float32)
 
-    def read_place(self, name: str) -> FloatArray:
-        buffer, offset, floats = self.recipe["places"][name]
+    def output(self, tensor: Tensor) -> FloatArray:
+        buffer, offset, floats = self.recipe["places"][tensor.name]
         return self.read(self.buffers[buffer], offset, floats)
 
-    def input(self, name: str, dtype: Any = np.int32) -> Array:
-        """An input's place in what is sent with the next program."""
-        _, offset, floats = self.recipe["places"][name]
-        return self.inputs[offset // 4 : offset // 4 + floats].view(dtype)
-
-    def load_windows(self, windows: ByteArray) -> None:
-        self.input("tokens")[:] = windows[:, :-1].ravel()
-        self.input("targets")[:] = windows[:, 1:].ravel()
+    def input(self, tensor: Tensor) -> Array:
+        """A place in what is sent with the next program."""
+        _, offset, floats = self.recipe["places"][tensor.name]
+        there = self.inputs[offset // 4 : offset // 4 + floats]
+        return there if tensor.dtype == "i32" else there.view(np.float32)
 
     # --- training --------------------------------------------------------------------------------------------
 
     async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
-        batches = self.step_windows(offsets)
         if len(self.under_way) == RING:
             self.collect()
-        self.input("rates", np.float32)[:] = adamw_rates(self.config.train, step, lr)
-        slot = len(self.under_way)
-        for i, windows in enumerate(batches):
-            self.load_windows(windows)
-            if len(batches) == 1:
-                self.submit("train", slot)
-            else:
-                self.submit("accumulate" if i else "gradient")
-        if len(batches) > 1:
-            self.submit("update", slot)
+        if not self.under_way:
+            self.since = time.perf_counter()
+        for mode in self.fed_programs(step, lr, offsets):
+            self.submit(mode, len(self.under_way) if mode in LAST_OF_A_STEP else None)
         self.under_way.append(step)
         self.step = step
 
@@ -154,34 +142,14 @@ class WebGPUEngine(WindowEngine):
             return
         rows = self.read(self.ring, 0, RING * SLOT // 4).reshape(RING, 2)[: len(self.under_way)].astype(float).tolist()
         self.metrics += [StepMetrics(step, *row) for step, row in zip(self.under_way, rows, strict=True)]
-        now = time.perf_counter()
-        self.metrics_every = max(1, min(RING, round(READ_EVERY * len(rows) / (now - self.since))))
-        self.since, self.under_way = now, []
+        spent = time.perf_counter() - self.since
+        self.metrics_every = max(1, min(RING, round(READ_EVERY * len(rows) / spent)))
+        self.under_way = []
 
     async def read_metrics(self) -> list[StepMetrics]:
         self.collect()
         ready, self.metrics = self.metrics, []
         return ready
-
-    async def eval_loss(self, offsets: list[int]) -> float:
-        losses = self.losses(self.cut_windows(self.val, offsets))
-        return float(np.mean(losses, dtype=np.float64))
-
-    async def window_losses(self, windows: ByteArray) -> FloatArray:
-        self.check_windows(windows)
-        return self.losses(windows)
-
-    def losses(self, windows: ByteArray) -> FloatArray:
-        """[B, T] for windows [B, T + 1], in batches of the eval program's shape."""
-        batch, ctx = self.config.train.batch, self.config.model.ctx
-        losses = np.empty((len(windows), windows.shape[1] - 1), dtype=np.float32)
-        for rows, padded in padded_batches(windows, batch, ctx):
-            self.load_windows(padded)
-            self.submit("eval")
-            of_program = self.read_place("losses").reshape(batch, ctx)
-            losses[rows] = of_program[: rows.stop - rows.start, : losses.shape[1]]
-        self.since = time.perf_counter()
-        return losses
 
     # --- state -----------------------------------------------------------------------------------------------
 
@@ -190,15 +158,13 @@ class WebGPUEngine(WindowEngine):
         if state is not None:
             self.load_state(state)
             return
-        weights = np.zeros(self.lowered.memory.layout.size, dtype=np.float32)
-        starts = {move.name: move.start for move in self.lowered.memory.layout.moves}
-        for index, parameter in enumerate(parameters(self.config.model)):
-            there = weights[starts[parameter.name] : starts[parameter.name] + parameter.size]
-            if parameter.std:
-                there[:] = normal(self.config.train.seed, INIT, index, parameter.size, parameter.std)
-            else:
-                there[:] = parameter.fill
+        weights = self.zeros()
+        self.draw_weights(weights)
         self.write_flat("w", weights)
+
+    def zeros(self) -> FloatArray:
+        """A flat vector."""
+        return np.zeros(self.memory.layout.size, dtype=np.float32)
 
     def segment_buffers(self, vector: str) -> list[tuple[int, int, Any]]:
         """Of the flat vector w, m or v: each segment's start, floats and buffer."""
@@ -214,53 +180,16 @@ class WebGPUEngine(WindowEngine):
         return np.concatenate([self.read(buffer, 0, floats) for _, floats, buffer in self.segment_buffers(vector)])
 
     async def export_state(self) -> State:
-        moves = self.lowered.memory.layout.moves
-        vectors = []
-        for vector in ("w", "m", "v"):
-            flat = self.read_flat(vector)
-            values = np.empty(parameter_count(self.config.model), dtype=np.float32)
-            for move in moves:
-                values[move.offset : move.offset + move.size] = flat[move.start : move.start + move.size]
-            vectors.append(values)
-        self.since = time.perf_counter()
-        return State(self.step, *vectors)
-
-    async def import_state(self, state: State) -> None:
-        self.load_state(state)
+        return State(self.step, *(self.in_file_order(self.read_flat(vector)) for vector in ("w", "m", "v")))
 
     def load_state(self, state: State) -> None:
-        count = parameter_count(self.config.model)
-        if state.w.size != count:
-            raise TinyGPTError(f"the state has {state.w.size:,} parameters, but this model has {count:,}")
+        self.check_state(state)
         for vector, values in (("w", state.w), ("m", state.m), ("v", state.v)):
-            flat = np.zeros(self.lowered.memory.layout.size, dtype=np.float32)
+            flat = self.zeros()
             if values is not None:
-                for move in self.lowered.memory.layout.moves:
-                    flat[move.start : move.start + move.size] = values[move.offset : move.offset + move.size]
+                self.spread(values, flat)
             self.write_flat(vector, flat)
         self.step = state.step
-
-    # --- generation ------------------------------------------------------------------------------------------
-
-    async def prefill(self, tokens: bytes) -> list[float]:
-        self.check_prompt(tokens)
-        prompt = self.input("prompt")
-        prompt[:] = 0
-        prompt[: len(tokens)] = np.frombuffer(tokens, dtype=np.uint8)
-        return self.next_logits("prefill", len(tokens))
-
-    async def decode(self, token: int) -> list[float]:
-        self.check_token(token, self.cached)
-        self.input("prompt")[0] = token
-        return self.next_logits("decode", self.cached + 1)
-
-    def next_logits(self, mode: str, cached: int) -> list[float]:
-        self.input("position")[0] = cached - 1
-        self.submit(mode)
-        self.cached = cached
-        logits = [float(logit) for logit in self.read_place("next_logits")]
-        self.since = time.perf_counter()
-        return logits
 
     # --- measuring -------------------------------------------------------------------------------------------
 
@@ -272,23 +201,17 @@ class WebGPUEngine(WindowEngine):
         queries = self.gpu.device.create_query_set(type="timestamp", count=2 * len(dispatches))
         resolved = self.gpu.buffer(16 * len(dispatches), wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC)
         encoder = self.gpu.device.create_command_encoder()
-        for i, (pipeline, group, x, y, z) in enumerate(self.programs[mode]):
+        for i, played in enumerate(self.programs[mode]):
             marks = {"query_set": queries, "beginning_of_pass_write_index": 2 * i, "end_of_pass_write_index": 2 * i + 1}
             work = encoder.begin_compute_pass(timestamp_writes=marks)
-            work.set_pipeline(pipeline)
-            work.set_bind_group(0, group)
-            work.dispatch_workgroups(x, y, z)
+            record(work, [played])
             work.end()
         encoder.resolve_query_set(queries, 0, 2 * len(dispatches), resolved, 0)
         with explained(self.gpu.name):
             self.gpu.queue.submit([encoder.finish()])
             times = np.frombuffer(self.gpu.queue.read_buffer(resolved), dtype=np.uint64).reshape(-1, 2).astype(np.int64)
         nanoseconds = (times[:, 1] - times[:, 0]) * self.gpu.timestamp_period()
-        seconds = [0.0] * len(self.lowered.programs[mode].ops)
-        for dispatch, spent in zip(dispatches, nanoseconds, strict=True):
-            for op in dispatch.ops:
-                seconds[op] += 1e-9 * float(spent) / len(dispatch.ops)
-        return list(zip(self.lowered.programs[mode].ops, seconds, strict=True))
+        return self.lowered.op_times(mode, nanoseconds.tolist())
 
     async def close(self) -> None:
         for buffer in [*self.buffers, self.ring]:

@@ -46,11 +46,7 @@ class WebGpuChromiumEngine(DrivenEngine):
     def profile(self, mode: str) -> list[tuple[Op, float]]:
         """Each op of a program with its seconds on the GPU, by timestamps around each of its dispatches."""
         nanoseconds = np.frombuffer(self.runner.ask("profile", mode=mode)[1], dtype="<f8")
-        seconds = [0.0] * len(self.lowered.programs[mode].ops)
-        for dispatch, spent in zip(self.lowered.dispatches[mode], nanoseconds, strict=True):
-            for op in dispatch.ops:
-                seconds[op] += 1e-9 * float(spent) / len(dispatch.ops)
-        return list(zip(self.lowered.programs[mode].ops, seconds, strict=True))
+        return self.lowered.op_times(mode, nanoseconds.tolist())
 
 
 def chromium_engine(
