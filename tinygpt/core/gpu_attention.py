@@ -1,7 +1,7 @@
 """Dispatches of attention, in the FlashAttention-2 manner: no T×T matrix is ever stored."""
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div, line_grid
+from tinygpt.core.gpu_dispatch import Device, Dispatch, bound, ceil_div, flag, line_grid
 from tinygpt.core.ops import Op
 
 TYPE_CHECKING = False
@@ -54,12 +54,12 @@ def workgroup_bytes(op: Op, tile: tuple[int, int, int]) -> int:
 
 def attention(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
     constants = sizes(op)
-    constants["HAS_LSE"] = 0 if op.tensor("lse") is None else 1
-    return dispatch_tiles(op, device, ["qkv"], ["y", "lse"], constants, 1)
+    constants["HAS_LSE"] = flag(op.tensor("lse"))
+    return dispatch_tiles(op, device, "qkv", "y lse", constants, 1)
 
 
 def attention_backward(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
-    return dispatch_tiles(op, device, ["dy", "qkv", "y", "lse"], ["dqkv"], sizes(op), 2)
+    return dispatch_tiles(op, device, "dy qkv y lse", "dqkv", sizes(op), 2)
 
 
 def sizes(op: Op) -> "Constants":
@@ -67,7 +67,7 @@ def sizes(op: Op) -> "Constants":
 
 
 def dispatch_tiles(
-    op: Op, device: Device, reads: list[str], writes: list[str], constants: "Constants", roles: int
+    op: Op, device: Device, reads: str, writes: str, constants: "Constants", roles: int
 ) -> list[Dispatch]:
     """One dispatch: a workgroup for each role of each tile of rows of each head; of each row where no tile fits."""
     tile = attention_tiles(op, device)
@@ -86,8 +86,7 @@ def dispatch_tiles(
         constants["SHARES"] = ceil_div(op.dim("D") // 4, tile[0])
         tiles = ceil_div(op.dim("T"), tile_rows(tile))
     grid = line_grid(roles * op.dim("B") * op.dim("H") * tiles, device)
-    named = [[(name, op.tensor(name)) for name in names] for names in (reads, writes)]
-    return [Dispatch(files, op.kernel, named[0], named[1], constants, grid)]
+    return [Dispatch(files, op.kernel, bound(op, reads), bound(op, writes), constants, grid)]
 
 
 ATTENTION_KERNELS = {"attention": attention, "attention_backward": attention_backward}

@@ -1,6 +1,6 @@
 """What a GPU engine is made of: a device's limits, and dispatches, each one run of a WGSL kernel over a grid."""
 
-from tinygpt.core.ops import Tensor
+from tinygpt.core.ops import Op, Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +50,16 @@ class Dispatch:
         self.constants = constants
         self.grid = grid
         self.ops: list[int] = []  # the numbers of the program's ops that it is of; they have equal shares in its time
+
+
+def bound(op: Op, names: str) -> "list[Binding]":
+    """Tensors of an op, under the names they have there."""
+    return [(name, op.tensor(name)) for name in names.split()]
+
+
+def flag(tensor: "Tensor | None") -> int:
+    """Whether a tensor is there, as an override."""
+    return 0 if tensor is None else 1
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -6,8 +6,8 @@ row, linear_any.wgsl the rest.
 
 from collections import namedtuple
 
-from tinygpt.core.gpu_dispatch import Device, Dispatch, ceil_div, line_grid, reduce_files
-from tinygpt.core.ops import Op, Tensor
+from tinygpt.core.gpu_dispatch import Device, Dispatch, bound, ceil_div, flag, line_grid, reduce_files
+from tinygpt.core.ops import Op
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ TILES = (
     Tile(32, 32, 32, 1, 1, 4, 0.1, 2.2),
     Tile(32, 32, 16, 1, 1, 1, 3.5, 1.5),
 )
+SLICED = ["width_1.wgsl", "slices.wgsl"]
+ANY_FILES = SLICED + ["gelu.wgsl", "linear_any.wgsl"]
 ANY_TILE = 16  # of linear_any.wgsl
 ROW_LANES = 32  # of linear_row.wgsl, whose workgroups have 256 invocations
 ROW_OUTPUTS = 256 // ROW_LANES
@@ -92,27 +94,19 @@ def takes_tiles(op: Op) -> bool:
     return op.dim("O") % 4 == 0 and op.dim("I") % 4 == 0
 
 
-def flag(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else 1
-
-
-def named(op: Op, names: str) -> "list[Binding]":
-    return [(name, op.tensor(name)) for name in names.split()]
-
-
 # --- forward ---------------------------------------------------------------------------------------------
 
 
 def linear(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
     flags: dict[str, Constant] = {"HAS_BIAS": flag(op.tensor("bias")), "HAS_RESIDUAL": flag(op.tensor("residual"))}
-    reads, writes = named(op, "x weight bias residual"), named(op, "y")
+    reads, writes = bound(op, "x weight bias residual"), bound(op, "y")
     return forward(op, "linear", reads, writes, flags, device)
 
 
 def linear_gelu(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
     writes: list[Binding] = [("activation", op.tensor("y")), ("slope", op.tensor("slope"))]
     return forward(
-        op, "linear_gelu", named(op, "x weight bias"), writes, {"HAS_SLOPE": flag(op.tensor("slope"))}, device
+        op, "linear_gelu", bound(op, "x weight bias"), writes, {"HAS_SLOPE": flag(op.tensor("slope"))}, device
     )
 
 
@@ -123,7 +117,7 @@ def forward(
     if N > 1 and not takes_tiles(op):
         sizes: dict[str, Constant] = {"ROWS": N, "COLUMNS": O, "DEPTH": I}
         sizes.update(flags)
-        return [Dispatch(["gelu.wgsl", "linear_any.wgsl"], entry, reads, writes, sizes, any_grid(N, O, 1))]
+        return [Dispatch(ANY_FILES, entry, reads, writes, sizes, any_grid(N, O, 1))]
     constants: dict[str, Constant] = {"O": O, "I": I}
     constants.update(flags)
     if N == 1:
@@ -157,8 +151,7 @@ def linear_backward_input(op: Op, index: int, device: Device, slices: int) -> li
     constants: dict[str, Constant] = {"ROWS": op.dim("N"), "COLUMNS": op.dim("I"), "DEPTH": op.dim("O")}
     constants["HAS_SLOPE"] = flag(op.tensor("slope"))
     grid = any_grid(op.dim("N"), op.dim("I"), 1)
-    files = ["gelu.wgsl", "linear_any.wgsl"]
-    return [Dispatch(files, "linear_backward_input", reads, named(op, "dx"), constants, grid)]
+    return [Dispatch(ANY_FILES, "linear_backward_input", reads, bound(op, "dx"), constants, grid)]
 
 
 def linear_backward_weight(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
@@ -169,10 +162,8 @@ def linear_backward_weight(op: Op, index: int, device: Device, slices: int) -> l
     constants["HAS_BIAS"] = flag(op.tensor("dbias"))
     constants["ACCUMULATE"] = op.dim("accumulate")
     constants["SLICES"] = slices
-    constants["SLICE_DEPTH"] = ceil_div(op.dim("N"), slices)
     grid = any_grid(op.dim("O"), op.dim("I"), slices)
-    files = ["gelu.wgsl", "linear_any.wgsl"]
-    return [Dispatch(files, "linear_backward_weight", reads, named(op, "dweight dbias"), constants, grid)]
+    return [Dispatch(ANY_FILES, "linear_backward_weight", reads, bound(op, "dweight dbias"), constants, grid)]
 
 
 def are_pair(first: Op, second: Op) -> bool:
@@ -216,7 +207,7 @@ def backward(of_input: Op | None, of_weight: Op | None, device: Device, slices: 
         ("dbias", dbias),
     ]
     grid = line_grid(input_tiles + weight_tiles, device)
-    files = tile_files(device) + ["linear_backward.wgsl"]
+    files = SLICED + tile_files(device) + ["linear_backward.wgsl"]
     return [Dispatch(files, "linear_backward", reads, writes, constants, grid)]
 
 

@@ -1,23 +1,19 @@
 """Dispatches of the kernels that go over rows or over flat vectors: everything but matmuls and attention."""
 
-from tinygpt.core.gpu_dispatch import SLICE_LINE, Device, Dispatch, ceil_div, line_grid, reduce_files
+from tinygpt.core.gpu_dispatch import SLICE_LINE, Device, Dispatch, bound, ceil_div, flag, line_grid, reduce_files
 from tinygpt.core.ops import Op, Tensor, bits_float
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tinygpt.core.gpu_dispatch import Binding, Constant
+    from tinygpt.core.gpu_dispatch import Constant
 
     Lower = Callable[[Op, int, Device, int], list[Dispatch]]
 
 GROUP = 256  # invocations of a workgroup, in all of these kernels
 ROW_LANES = 32  # invocations of a row, at least
 NORM_GROUPS = 1024  # at most so many partial sums
-
-
-def bound(op: Op, names: str) -> "list[Binding]":
-    return [(name, op.tensor(name)) for name in names.split()]
 
 
 def dims(op: Op, names: str) -> "dict[str, Constant]":
@@ -124,7 +120,7 @@ def layernorm_backward(op: Op, index: int, device: Device, slices: int) -> list[
     N, C, wide = op.dim("N"), op.dim("C"), width(op.dim("C"))
     files = texts("layernorm_backward", wide, device, sliced=True)
     of_rows = dims(op, "N C")
-    of_rows["HAS_DRESIDUAL"] = int(op.tensor("dresidual") is not None)
+    of_rows["HAS_DRESIDUAL"] = flag(op.tensor("dresidual"))
     of_rows["LANES"] = lanes = row_lanes(N, C // wide, device)
     of_columns = dims(op, "N C accumulate")
     of_columns["SLICES"] = slices
@@ -155,7 +151,7 @@ def cross_entropy(op: Op, index: int, device: Device, slices: int) -> list[Dispa
     N, V, wide = op.dim("N"), op.dim("V"), width(op.dim("V"))
     constants = dims(op, "N V")
     constants["SCALE"] = 1 / op.dim("count")
-    constants["HAS_DLOGITS"] = int(op.tensor("dlogits") is not None)
+    constants["HAS_DLOGITS"] = flag(op.tensor("dlogits"))
     constants["LANES"] = lanes = row_lanes(N, V // wide, device)
     return [
         Dispatch(

@@ -1,5 +1,5 @@
 // Linear maps and their gradients for any widths, the plain way: tiles of 16×16, one sum an invocation.
-// linear.wgsl has the same entry points for widths that are multiples of 4. Needs gelu.wgsl.
+// linear.wgsl has the same entry points for widths that are multiples of 4. Needs gelu.wgsl, width_1.wgsl and slices.wgsl.
 
 override ROWS: u32;
 override COLUMNS: u32;
@@ -8,8 +8,6 @@ override HAS_BIAS: bool = false;
 override HAS_RESIDUAL: bool = false;
 override HAS_SLOPE: bool = false;
 override ACCUMULATE: bool = false;
-override SLICES: u32 = 1;
-override SLICE_DEPTH: u32 = 0;  // rows of the batch in a slice
 
 const TILE = 16u;
 var<workgroup> left_tile: array<array<f32, TILE>, TILE>;  // [row][depth]
@@ -105,20 +103,15 @@ fn linear_backward_input(@builtin(workgroup_id) group: vec3u, @builtin(local_inv
 @group(0) @binding(2) var<storage, read_write> dweight: array<f32>;
 @group(0) @binding(3) var<storage, read_write> dbias: array<f32>;
 
-// Where element i of a gradient lies in slice s.
-fn slice_place(i: u32, s: u32) -> u32 {
-  return (i / 64 * SLICES + s) * 64 + i % 64;
-}
-
 @compute @workgroup_size(TILE, TILE)
 fn linear_backward_weight(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) at: vec3u) {
   let row = group.y * TILE + at.y;
   let column = group.x * TILE + at.x;
   let dy_column = group.y * TILE + at.x;  // a tile of dy is read along its rows and kept across
-  let end = min(DEPTH, (group.z + 1) * SLICE_DEPTH);
+  let end = min(DEPTH, (group.z + 1) * slice_rows(DEPTH));
   var sum = 0.0;
   var bias_sum = 0.0;
-  for (var k = group.z * SLICE_DEPTH; k < end; k += TILE) {
+  for (var k = group.z * slice_rows(DEPTH); k < end; k += TILE) {
     left_tile[at.x][at.y] = 0.0;
     right_tile[at.y][at.x] = 0.0;
     if (k + at.y < end && dy_column < ROWS) { left_tile[at.x][at.y] = dy_rows[(k + at.y) * ROWS + dy_column]; }
@@ -129,11 +122,11 @@ fn linear_backward_weight(@builtin(workgroup_id) group: vec3u, @builtin(local_in
     }
   }
   if (row < ROWS && column < COLUMNS) {
-    let place = slice_place(row * COLUMNS + column, group.z);
+    let place = in_slice(row * COLUMNS + column, group.z);
     if (ACCUMULATE) { dweight[place] += sum; } else { dweight[place] = sum; }
   }
   if (HAS_BIAS && group.x == 0 && at.x == 0 && row < ROWS) {
-    let place = slice_place(row, group.z);
+    let place = in_slice(row, group.z);
     if (ACCUMULATE) { dbias[place] += bias_sum; } else { dbias[place] = bias_sum; }
   }
 }

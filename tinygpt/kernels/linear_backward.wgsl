@@ -1,5 +1,5 @@
 // Both gradients of y[N,O] = x[N,I] weight[O,I]^T in one dispatch: blocked matmuls, see linear_tile.wgsl, for widths
-// that are multiples of 4.
+// that are multiples of 4. Needs width_1.wgsl and slices.wgsl.
 //
 //   dx[N,I] = dy weight (* slope)
 //   dweight[O,I] (+)= dy^T x  and  dbias[O] (+)= column sums of dy, in slices, each over its share of the N rows
@@ -109,13 +109,6 @@ fn make_dx() {
 
 // --- dweight and dbias, outputs by inputs, sums over a slice's rows of the batch ------------------------------------------
 
-const SLICE_LINE = 64u;
-
-// Where element i of a gradient lies in a slice: see core/gpu_dispatch.py.
-fn in_slice(i: u32, slice: u32) -> u32 {
-  return (i / SLICE_LINE * SLICES + slice) * SLICE_LINE + i % SLICE_LINE;
-}
-
 fn fetch_dy_and_x(k: u32, end: u32) {
   let whole = N % (SLICES * TILE_DEPTH) == 0;
   for (var n = 0u; n < TILE_ROWS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
@@ -135,9 +128,8 @@ fn fetch_dy_and_x(k: u32, end: u32) {
 }
 
 fn make_dweight(slice: u32) {
-  let share = (N + SLICES - 1) / SLICES;
-  let begin = slice * share;
-  let end = min(N, begin + share);
+  let begin = slice * slice_rows(N);
+  let end = min(N, begin + slice_rows(N));
   let sums_bias = HAS_BIAS && first_column == 0 && lane < TILE_ROWS;
   var bias_sum = 0.0;
   fetch_dy_and_x(begin, end);

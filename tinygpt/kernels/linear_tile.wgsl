@@ -25,7 +25,6 @@ override HAS_BIAS: bool = false;
 override HAS_RESIDUAL: bool = false;
 override HAS_SLOPE: bool = false;
 override ACCUMULATE: bool = false;
-override SLICES: u32 = 1;
 override INPUT_TILES: u32 = 0;
 override WEIGHT_TILES: u32 = 0;  // of all slices
 override WEIGHTS_FIRST: bool = false;
