@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 from cases import ALL_CASES, Dims, assert_matches_spec, case_id, make_case
+from harness_wgsl import gpu, run_kernel
 
 from tinygpt.core import gpu_attention
 from tinygpt.core.gpu_dispatch import Device
 from tinygpt.core.gpu_lowering import dispatches_of
 from tinygpt.core.ops import PARSED, Op, Tensor
-
-wgpu = pytest.importorskip("wgpu", reason="wgpu-py is not installed")
-if not any(adapter.info["backend_type"] == "Vulkan" for adapter in wgpu.gpu.enumerate_adapters_sync()):
-    pytest.skip("wgpu finds no Vulkan adapter, not even a software one", allow_module_level=True)
-
-from harness_wgsl import gpu, run_kernel  # noqa: E402
 
 KERNELS = ("attention", "attention_backward")
 LARGE = [{"B": 1, "T": T, "H": 1, "D": D} for T, D in [(512, 32), (300, 20), (130, 64), (96, 128)]]

@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 from cases import ALL_CASES, assert_matches_spec, case_id, make_case
+from harness_wgsl import buffer_with, gpu, play, run_kernel
+from wgsl_case import op_and_arrays, unsliced
 
 from tinygpt.core import gpu_linear
 from tinygpt.core.gpu_dispatch import Device
-
-wgpu = pytest.importorskip("wgpu", reason="wgpu-py is not installed")
-if not any(adapter.info["backend_type"] == "Vulkan" for adapter in wgpu.gpu.enumerate_adapters_sync()):
-    pytest.skip("wgpu finds no Vulkan adapter, not even a software one", allow_module_level=True)
-
-from harness_wgsl import buffer_with, gpu, play, run_kernel  # noqa: E402
-from wgsl_case import op_and_arrays, unsliced  # noqa: E402
 
 CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in gpu_linear.LINEAR_KERNELS]
 WIDE = [

@@ -23,11 +23,3 @@ def chromium():
     runner = Runner("chromium")
     yield runner
     runner.close()
-
-
-def pytest_collection_modifyitems(items):
-    """One worker of pytest-xdist runs them all: they share the two runners."""
-    here = str(Path(__file__).parent)
-    for item in items:
-        if str(item.path).startswith(here):
-            item.add_marker(pytest.mark.xdist_group("wasm"))
