@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -198,3 +199,15 @@ def test_a_state_that_does_not_fit_the_config(tmp_path):
         with pytest.raises(TinyGPTError):
             save_tinygpt(tmp_path / "a", sample.__class__(sample.config, state))
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("save", SAVERS.values(), ids=SAVERS.keys())
+@pytest.mark.parametrize("umask", [0o022, 0o027])
+def test_a_file_has_the_rights_that_the_umask_leaves(tmp_path, save, umask):
+    before = os.umask(umask)
+    try:
+        save(tmp_path / "model", sample_checkpoint())
+    finally:
+        os.umask(before)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o666 & ~umask}

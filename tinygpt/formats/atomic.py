@@ -16,7 +16,10 @@ STALE_SECONDS = 3600  # a partial file untouched for so long belongs to a writer
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a name in the target's folder to write to; it becomes the target when the block ends well."""
+    """Yield an empty file in the target's folder to write to; it becomes the target when the block ends well.
+
+    The target gets the rights that any new file gets, whatever those of the one that was written are.
+    """
     target = Path(os.path.realpath(path))  # through a link, not over it
     if target.is_dir():
         raise TinyGPTError("this is a folder; give the name of a file")
@@ -25,8 +28,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     remove_stale(target)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
+        partial.touch(exist_ok=False)
+        rights = partial.stat().st_mode
         yield partial
         sync(partial)
+        partial.chmod(rights)
         os.replace(partial, target)
     except BaseException:
         with suppress(OSError):

@@ -49,7 +49,7 @@ def save_tinygpt(path: str | os.PathLike[str], checkpoint: Checkpoint, *, includ
         vectors = checked_vectors(checkpoint)
         if not include_optimizer:
             vectors = vectors[:1]
-        with replacing(path) as partial, partial.open("xb") as file:
+        with replacing(path) as partial, partial.open("wb") as file:
             write_file(file, checkpoint, vectors)
 
 
