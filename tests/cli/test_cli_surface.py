@@ -13,7 +13,7 @@ from cli_helpers import process, succeed, tinygpt
 from tinygpt import __version__, data
 from tinygpt.cli import app, options
 from tinygpt.cli.charts import averaged, loss_chart, sparkline
-from tinygpt.cli.display import duration, printable, rate
+from tinygpt.cli.display import duration, rate
 from tinygpt.cli.settings import TrainSettings, settings_of
 from tinygpt.core.config import (
     DEFAULT_PRESET,
@@ -174,4 +174,3 @@ def test_smoothing_lags_behind_nothing() -> None:
 def test_words_for_numbers() -> None:
     assert (rate(512), rate(49_600), rate(1.25e6)) == ("512 tokens/s", "49.6k tokens/s", "1.25M tokens/s")
     assert (duration(5), duration(65), duration(3700)) == ("0:05", "1:05", "1:01:40")
-    assert printable("a\x1b[2J\tb\n") == "a·[2J·b\n"

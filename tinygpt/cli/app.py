@@ -14,6 +14,7 @@ from tinygpt.cli import bench, compare, data, doctor, evaluate, files, lora, pla
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.terminal import one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -42,7 +43,7 @@ def sentence(fault: Exception) -> str:
 
 def fail(text: str) -> None:
     rank = process_rank()
-    sys.stderr.write(f"error: {f'[process {rank}] ' if rank else ''}{text}\n")
+    sys.stderr.write(f"error: {f'[process {rank}] ' if rank else ''}{one_line(text)}\n")
     raise typer.Exit(1)
 
 

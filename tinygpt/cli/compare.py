@@ -12,7 +12,6 @@ from rich.text import Text
 from tinygpt.cli import evaluate, options
 from tinygpt.cli import sample as sampling
 from tinygpt.cli.corpora import choose_data
-from tinygpt.cli.display import printable
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
@@ -21,6 +20,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import decode
 from tinygpt.core.trainer import run_now
+from tinygpt.terminal import printable
 
 EXAMPLES = """Examples:
 

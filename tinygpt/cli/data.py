@@ -12,12 +12,12 @@ from rich.table import Table
 
 from tinygpt.cli import options
 from tinygpt.cli.corpora import choose_data, open_corpus
-from tinygpt.cli.display import printable
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.cli.settings import DataChoice
 from tinygpt.core.text import decode
 from tinygpt.runs import writing
+from tinygpt.terminal import printable
 
 data = typer.Typer(help="Texts to train on: list them, look at one, fetch one.", no_args_is_help=True)
 

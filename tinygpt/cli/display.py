@@ -14,6 +14,7 @@ from rich.text import Text
 
 from tinygpt.cli.charts import loss_chart
 from tinygpt.core.progress import LossHistory
+from tinygpt.terminal import printable
 
 SMOOTHING_STEPS = 10
 SECONDS_BETWEEN_LINES = 10.0
@@ -169,11 +170,6 @@ class LivePanel(Display):
             parts += [("   val ", "dim"), (f"{self.val:.3f}", f"bold {VAL_STYLE}"), (f" best {self.best:.3f}", "dim")]
         parts += [("   lr ", "dim"), (f"{self.lr:.2g}", ""), ("   ", ""), (rate(self.tokens_per_s), "")]
         return Text.assemble(*parts)
-
-
-def printable(text: str) -> str:
-    """Without the control characters that a young model writes and a terminal would obey."""
-    return "".join(char if char.isprintable() or char == "\n" else "·" for char in text)
 
 
 def rate(tokens_per_s: float) -> str:

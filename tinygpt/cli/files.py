@@ -12,10 +12,10 @@ from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.charts import sparkline
-from tinygpt.cli.display import printable
 from tinygpt.cli.models import ModelPath
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
+from tinygpt.terminal import printable
 
 CONVERT_EXAMPLES = """Examples:
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tinygpt.cli.display import Display, JsonLines, LivePanel, PlainLines
+from tinygpt.terminal import one_line, printable
 
 
 def process_rank() -> int:
@@ -24,20 +25,20 @@ class Output:
 
     def say(self, text: str | Text = "") -> None:
         """A line for people, never wrapped: it may hold a path to copy."""
-        self.console.print(text, soft_wrap=True, markup=False)
+        self.console.print(shown(text), soft_wrap=True)
 
     def facts(self, rows: list[tuple[str, str]]) -> None:
         """Names beside values."""
         width = max(len(name) for name, _ in rows) + 2
         for name, value in rows:
-            self.say(Text.assemble((name.ljust(width), "dim"), value))
+            self.say(Text.assemble((name.ljust(width), "dim"), one_line(value)))
 
     def warn(self, text: str) -> None:
-        self.stderr.print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
+        self.stderr.print(Text.assemble(("warning: ", "bold yellow"), one_line(text)), soft_wrap=True)
 
     def hint(self, text: str) -> None:
         """What to do next; it must reach a person even when stdout belongs to a machine."""
-        (self.stderr if self.console.quiet else self.console).print(text, soft_wrap=True, markup=False)
+        (self.stderr if self.console.quiet else self.console).print(shown(text), soft_wrap=True)
 
     def display(self, title: str) -> Display:
         if self.json and self.main:
@@ -45,6 +46,12 @@ class Output:
         if self.console.quiet:
             return Display()
         return LivePanel(self.console, title) if self.console.is_terminal else PlainLines(self.console)
+
+
+def shown(text: str | Text) -> Text:
+    text = Text(text) if isinstance(text, str) else text
+    text.plain = printable(text.plain)
+    return text
 
 
 def size_of(count: float) -> str:

@@ -6,13 +6,14 @@ import shlex
 import time
 from typing import TYPE_CHECKING
 
-from tinygpt.cli.display import Display, duration, printable
+from tinygpt.cli.display import Display, duration
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import corpus_advice
 from tinygpt.core.parameters import parameter_count
 from tinygpt.core.progress import Progress
 from tinygpt.runs import RunFolder
+from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
     from tinygpt.data import Corpus

@@ -7,7 +7,6 @@ import sys
 from typing import Annotated
 
 from tinygpt.cli import options
-from tinygpt.cli.display import printable
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, given, option, setting
 from tinygpt.core.config import SampleConfig
@@ -15,6 +14,7 @@ from tinygpt.core.sampler import generate
 from tinygpt.core.text import StreamDecoder
 from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice
+from tinygpt.terminal import printable
 
 EXAMPLES = """Examples:
 

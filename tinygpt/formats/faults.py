@@ -10,6 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.terminal import one_line
 
 LONGEST_FAULT = 300  # characters; a fault may quote what a hostile file holds
 
@@ -30,8 +31,7 @@ def faults_of(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
 
 
 def shortened(text: str) -> str:
-    """One printable line: no control characters, no lone surrogates."""
-    text = "".join(letter if letter.isprintable() else "?" for letter in text[: LONGEST_FAULT + 1])
+    text = one_line(text[: LONGEST_FAULT + 1])
     return text if len(text) <= LONGEST_FAULT else text[: LONGEST_FAULT - 3] + "..."
 
 
