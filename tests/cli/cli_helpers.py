@@ -36,12 +36,18 @@ def one_line_error(result: Result) -> str:
     return lines[0]
 
 
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+
+
+def command(*arguments: object, before: str = "") -> list[str]:
+    program = f"{before}\nfrom tinygpt.cli import main\nmain()"
+    return [sys.executable, "-c", program, *[str(argument) for argument in arguments]]
+
+
 def process(*arguments: object, before: str = "", **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run a command in a process of its own, for what only a process can show; `before` is Python to run first."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
-    program = f"{before}\nfrom tinygpt.cli import main\nmain()"
-    command = [sys.executable, "-c", program, *[str(argument) for argument in arguments]]
-    return subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False, **options)
+    ours = {"env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 120, "check": False}
+    return subprocess.run(command(*arguments, before=before), **{**ours, **options})
 
 
 def metrics(run: Path, kind: str = "step") -> list[dict[str, Any]]:

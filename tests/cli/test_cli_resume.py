@@ -111,6 +111,22 @@ def test_sigterm_is_as_ctrl_c(text_file: Path, tmp_path: Path, monkeypatch: pyte
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # given back
 
 
+def test_a_closing_terminal_saves_however_often_it_hangs_up(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signal_at_step(monkeypatch, 5, signal.SIGHUP, signal.SIGHUP)
+    result = tinygpt(*train_arguments(text_file, tmp_path / "run"))
+    assert result.exit_code == 130 and "everything is saved" in result.stderr
+    assert last(tmp_path / "run").state.step in (5, 6)
+
+
+def test_nohup_is_respected(text_file: Path, tmp_path: Path) -> None:
+    hang_up = SIGNAL_AT_STEP.format(step=5, signal=int(signal.SIGHUP))
+    nohup = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    done = process(*train_arguments(text_file, tmp_path / "run", "--steps", 8), before=nohup + hang_up)
+    assert done.returncode == 0 and last(tmp_path / "run").state.step == 8
+
+
 def test_a_second_ctrl_c_quits_at_once(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     signal_at_step(monkeypatch, 5, signal.SIGINT, signal.SIGINT)
     result = tinygpt(*train_arguments(text_file, tmp_path / "run"))

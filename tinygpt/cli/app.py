@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -13,6 +14,7 @@ from tinygpt import __version__
 from tinygpt.cli import bench, compare, data, doctor, evaluate, files, lora, play, presets, program, sample, train
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
+from tinygpt.cli.streams import open_closed_streams
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.terminal import one_line
 
@@ -22,29 +24,32 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 class OneLineErrors(TyperGroup):
     """What the user can act on is one line on stderr and status 1. A bug keeps its traceback."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(self, *arguments: Any, **more: Any) -> Any:
         try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise  # the reader went away: typer ends quietly
+            return super().main(*arguments, **more)
         except (TinyGPTError, OSError) as fault:
             if os.environ.get("TINYGPT_DEBUG"):
                 raise
             fail(sentence(fault))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
 
 
 def sentence(fault: Exception) -> str:
-    if isinstance(fault, OSError) and fault.filename:
-        return f"{fault.filename}: {fault.strerror}"
+    if isinstance(fault, OSError) and fault.strerror:
+        return f"{fault.filename}: {fault.strerror}" if fault.filename else fault.strerror
     return " ".join(str(fault).split())
 
 
-def fail(text: str) -> None:
+def fail(text: str) -> NoReturn:
     rank = process_rank()
-    sys.stderr.write(f"error: {f'[process {rank}] ' if rank else ''}{one_line(text)}\n")
-    raise typer.Exit(1)
+    with suppress(OSError):  # the terminal may be gone
+        sys.stderr.write(f"error: {f'[process {rank}] ' if rank else ''}{one_line(text)}\n")
+    sys.exit(1)
 
 
 app = typer.Typer(
@@ -96,4 +101,5 @@ app.command()(doctor.doctor)
 
 
 def main() -> None:
+    open_closed_streams()
     app()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -81,9 +81,13 @@ class Display:
 
 
 class JsonLines(Display):
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__()
+        self.stream = stream
+
     def event(self, event: dict[str, Any]) -> None:
-        sys.stdout.write(json.dumps(event) + "\n")
-        sys.stdout.flush()
+        self.stream.write(json.dumps(event) + "\n")
+        self.stream.flush()
 
 
 class PlainLines(Display):
@@ -102,7 +106,8 @@ class PlainLines(Display):
             self.console.print(self.line(event), highlight=False, soft_wrap=True)
 
     def stop_soon(self) -> None:
-        os.write(2, STOPPING.encode() + b"\n")
+        with suppress(OSError):  # the terminal may be gone
+            os.write(2, STOPPING.encode() + b"\n")
 
     def line(self, event: dict[str, Any]) -> str:
         if event["event"] == "eval":

@@ -9,15 +9,17 @@ from typing import Any
 
 from tinygpt.cli.display import Display
 from tinygpt.cli.interrupts import StopRequest
+from tinygpt.cli.output import Output
 from tinygpt.core.trainer import Host
 
 FINAL_STEPS = 20  # the final train loss is the mean of so many
 
 
 class ScreenHost(Host):
-    """Shows the loop's events, and stops it when a signal asked for that."""
+    """Shows the loop's events, and stops it when a signal asked for that or nobody can be shown them any more."""
 
-    def __init__(self, display: Display, stop: StopRequest) -> None:
+    def __init__(self, output: Output, display: Display, stop: StopRequest) -> None:
+        self.output = output
         self.display = display
         self.stop = stop
         self.last_losses: deque[float] = deque(maxlen=FINAL_STEPS)
@@ -31,7 +33,7 @@ class ScreenHost(Host):
         self.display.event(event)
 
     def should_stop(self) -> bool:
-        return self.stop.wanted
+        return self.stop.wanted or self.output.lost
 
     def train_loss(self) -> float | None:
         return sum(self.last_losses) / len(self.last_losses) if self.last_losses else None

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks for an orderly end, the second does not ask."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first asks for an orderly end, another one does not ask."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED = 130  # exit status
+HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
 
 
 class StopRequest:
@@ -18,19 +19,26 @@ class StopRequest:
 
 @contextmanager
 def stop_signals(on_first: Callable[[], None]) -> Iterator[StopRequest]:
-    """Within the block, a first signal sets `wanted`; a second one raises KeyboardInterrupt."""
+    """Within the block, a first signal sets `wanted`; a second one raises KeyboardInterrupt.
+
+    A terminal that closes may send SIGHUP several times; it never cuts short what another signal asked for.
+    """
     request = StopRequest()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if request.wanted:
+        if not request.wanted:
+            request.wanted = True
+            on_first()
+        elif number != HANG_UP:
             raise KeyboardInterrupt
-        request.wanted = True
-        on_first()
 
     if threading.current_thread() is not threading.main_thread():
         yield request  # only the main thread may handle signals
         return
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if HANG_UP is not None and signal.getsignal(HANG_UP) != signal.SIG_IGN:  # nohup ignores it
+        numbers.append(HANG_UP)
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield request
     finally:

@@ -134,11 +134,13 @@ def train(
         again = shlex.join(["tinygpt", "lora", "train", str(model), "--resume", str(job.out), *flags])
         output.hint(f"Stopped after step {progress.step:,} of {job.run.train.steps:,}; everything is saved.")
         output.hint(f"Go on with: {again}")
+        output.require_stdout()
         raise typer.Exit(INTERRUPTED)
     best = progress.best_val
     measured = f", best validation loss {best:.4f}" if best is not None else ""
     output.say(f"Wrote {job.out} ({size_of(job.out.stat().st_size)}){measured}.")
     output.say(f"See what it does: tinygpt compare {model} --adapter {job.out}")
+    output.require_stdout()
 
 
 def new_job(model: Path, out: Path, lora_changes: dict[str, Any], train_changes: dict[str, Any]) -> Job:
@@ -171,6 +173,7 @@ def resumed_job(
 
 def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progress]:
     """Train to the end, or to Ctrl-C; why it ended, and how far it came."""
+    output.outlive()
     corpus = open_corpus(job.data, output.console)
     train_text, val_text = corpus.split(job.run.train.val_fraction)
     resolve_engine("torch")  # a sentence where PyTorch is missing
@@ -196,7 +199,7 @@ def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progr
 
     display = output.display("lora")
     with stop_signals(display.stop_soon) as stop:
-        host = AdapterHost(display, stop, out=job.out, engine=engine, data=pinned(job.data, corpus))
+        host = AdapterHost(output, display, stop, out=job.out, engine=engine, data=pinned(job.data, corpus))
         trainer = Trainer(job.run, engine, host, len(train_text), len(val_text), progress)
         display.begin(job.run.train.steps, [])
         try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+from typing import IO, cast
 
 from rich.console import Console
 from rich.text import Text
 
 from tinygpt.cli.display import Display, JsonLines, LivePanel, PlainLines
+from tinygpt.cli.streams import Stream
 from tinygpt.terminal import one_line, printable
 
 
@@ -20,8 +23,10 @@ class Output:
     def __init__(self, json: bool = False, quiet: bool = False) -> None:
         self.json = json
         self.main = process_rank() == 0
-        self.console = Console(highlight=False, quiet=json or quiet or not self.main)
-        self.stderr = Console(stderr=True, highlight=False, quiet=not self.main)
+        self.streams = Stream(sys.stdout, "stdout"), Stream(sys.stderr, "stderr")
+        stdout, stderr = (cast(IO[str], stream) for stream in self.streams)
+        self.console = Console(file=stdout, highlight=False, quiet=json or quiet or not self.main)
+        self.stderr = Console(file=stderr, highlight=False, quiet=not self.main)
 
     def say(self, text: str | Text = "") -> None:
         """A line for people, never wrapped: it may hold a path to copy."""
@@ -38,11 +43,25 @@ class Output:
 
     def hint(self, text: str) -> None:
         """What to do next; it must reach a person even when stdout belongs to a machine."""
-        (self.stderr if self.console.quiet else self.console).print(shown(text), soft_wrap=True)
+        unseen = self.console.quiet or self.lost
+        (self.stderr if unseen else self.console).print(shown(text), soft_wrap=True)
+
+    def outlive(self) -> None:
+        """From now on work goes on when nobody can be shown it any more; `require_stdout` tells in the end."""
+        for stream in self.streams:
+            stream.outlived = True
+
+    @property
+    def lost(self) -> bool:
+        return self.streams[0].fault is not None
+
+    def require_stdout(self) -> None:
+        if self.streams[0].fault is not None:
+            raise self.streams[0].fault
 
     def display(self, title: str) -> Display:
         if self.json and self.main:
-            return JsonLines()
+            return JsonLines(self.console.file)
         if self.console.quiet:
             return Display()
         return LivePanel(self.console, title) if self.console.is_terminal else PlainLines(self.console)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tinygpt.cli.corpora import open_corpus, pinned
-from tinygpt.cli.display import Display
 from tinygpt.cli.hosts import ScreenHost, timestamp
-from tinygpt.cli.interrupts import INTERRUPTED, StopRequest, stop_signals
+from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
 from tinygpt.cli.settings import TrainSettings
@@ -44,8 +43,8 @@ class Job:
 class RunHost(ScreenHost):
     """Takes the loop's events and checkpoints to the run's folder, too. Only the main process has one."""
 
-    def __init__(self, folder: RunFolder | None, display: Display, stop: StopRequest, settings: TrainSettings) -> None:
-        super().__init__(display, stop)
+    def __init__(self, *screen: Any, folder: RunFolder | None, settings: TrainSettings) -> None:
+        super().__init__(*screen)
         self.folder = folder
         self.settings = settings
 
@@ -66,6 +65,7 @@ class RunHost(ScreenHost):
 
 def execute(job: Job, output: Output) -> None:
     """Train to the end, or to Ctrl-C. Whatever happens, the folder is left whole."""
+    output.outlive()
     if job.out is not None:
         require_free(job.out)  # before the slow parts, and in every process of torchrun
     corpus = open_corpus(job.settings.data, output.console)
@@ -87,7 +87,7 @@ def execute(job: Job, output: Output) -> None:
     report.before(progress, display)
 
     with stop_signals(display.stop_soon) as stop:
-        host = RunHost(folder, display, stop, settings)
+        host = RunHost(output, display, stop, folder=folder, settings=settings)
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()
         trainer = Trainer(run, engine, host, len(train_text), len(val_text), progress, prompt, settings.sample)
@@ -103,6 +103,7 @@ def execute(job: Job, output: Output) -> None:
             close(folder, settings, engine, reason)
             report.ended(reason, progress, host.train_loss(), display)
     report.after(reason, progress, host.train_loss())
+    output.require_stdout()
     if reason == "stopped":
         raise typer.Exit(INTERRUPTED)
 
