@@ -1,7 +1,9 @@
 """A loopback server that speaks like the Hugging Face datasets server."""
 
+import contextlib
 import json
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,6 +18,7 @@ class Reply:
     error: str = "something is wrong"
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
+    raw: Iterable[bytes] | None = None  # instead of all that: what goes over the wire, until the client hangs up
 
 
 @dataclass
@@ -31,6 +34,8 @@ class FakeDatasetsServer:
     def __init__(self) -> None:
         self.datasets: dict[str, dict[tuple[str, str], list[dict[str, Any]]]] = {}
         self.truncated: set[tuple[int, str]] = set()
+        self.partial = False
+        self.feature_types: dict[str, Any] = {}  # by column, instead of those that the rows suggest
         self.replies: list[Reply] = []
         self.requests: list[Request] = []
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -61,7 +66,7 @@ class FakeDatasetsServer:
         columns = list(rows[0]) if rows else ["text"]
         return 200, {
             "features": [
-                {"feature_idx": i, "name": name, "type": self.feature_type(rows, name)}
+                {"feature_idx": i, "name": name, "type": self.feature_types.get(name, self.feature_type(rows, name))}
                 for i, name in enumerate(columns)
             ],
             "rows": [
@@ -70,7 +75,7 @@ class FakeDatasetsServer:
             ],
             "num_rows_total": len(rows),
             "num_rows_per_page": 100,
-            "partial": False,
+            "partial": self.partial,
         }
 
     @staticmethod
@@ -87,13 +92,21 @@ class FakeDatasetsServer:
                 query = {key: values[0] for key, values in parse_qs(parts.query).items()}
                 request = Request(parts.path, query, self.headers.get("Authorization"))
                 fake.requests.append(request)
-                if fake.replies:
-                    reply = fake.replies.pop(0)
-                    body = json.dumps({"error": reply.error}).encode() if reply.body is None else reply.body
-                    self.send(reply.status, body, reply.headers)
-                else:
+                reply = fake.replies.pop(0) if fake.replies else None
+                if reply is None:
                     status, content = fake.answer(request)
                     self.send(status, json.dumps(content).encode(), {})
+                elif reply.raw is not None:
+                    self.send_raw(reply.raw)
+                else:
+                    body = json.dumps({"error": reply.error}).encode() if reply.body is None else reply.body
+                    self.send(reply.status, body, reply.headers)
+
+            def send_raw(self, pieces: Iterable[bytes]) -> None:
+                self.close_connection = True
+                with contextlib.suppress(OSError):
+                    for piece in pieces:
+                        self.wfile.write(piece)
 
             def send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
                 self.send_response(status)

@@ -1,6 +1,7 @@
 """The datasets-server pager, against a loopback server that pages, refuses, redirects and stalls like the real one."""
 
 import email.utils
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -111,6 +112,35 @@ def test_truncated_cells_are_kept_and_reported(server: FakeDatasetsServer, load:
     server.add("o/stories", stories(3))
     server.truncated = {(1, "text"), (2, "id")}
     assert load().description.startswith("3 rows, 1 of them cut short by the server")
+
+
+STRING = {"dtype": "string", "_type": "Value"}
+LIST_FORMS = [[STRING], {"_type": "Sequence", "feature": STRING}, {"_type": "List", "feature": STRING, "length": -1}]
+
+
+@pytest.mark.parametrize("form", LIST_FORMS)
+def test_lists_of_strings_are_text_in_every_form(server: FakeDatasetsServer, load: Any, form: Any) -> None:
+    server.add(
+        "o/talks", [{"id": 1, "turns": ["Hello.", "And you?"]}, {"id": 2, "turns": '["Long", "long \\"q\\"", "lo'}]
+    )
+    server.feature_types = {"turns": form}
+    server.truncated = {(1, "turns")}
+    corpus = load("hf:o/talks")
+    assert corpus.text == b'Hello.\nAnd you?\n\nLong\nlong "q"'
+    assert corpus.description.startswith("2 rows, 1 of them cut short by the server, column turns")
+
+
+@pytest.mark.parametrize("form", [*LIST_FORMS, [[STRING]], {"en": STRING}, [], "string", None, 7])
+def test_other_columns_of_any_type_are_passed_over(server: FakeDatasetsServer, load: Any, form: Any) -> None:
+    server.add("o/quotes", [{"tags": ["a"], "quote": "Be."}])
+    server.feature_types = {"tags": form}
+    assert load("hf:o/quotes").text == b"Be."
+
+
+def test_a_split_that_the_server_has_in_part_says_so(server: FakeDatasetsServer, load: Any) -> None:
+    server.add("o/stories", stories(3))
+    server.partial = True
+    assert load().description.endswith("(default, train), of which the server has only the beginning")
 
 
 @pytest.mark.parametrize("rows", [[], [{"text": " "}] * 150])
@@ -248,8 +278,9 @@ def test_cancelling_ends_a_long_wait(server: FakeDatasetsServer, load: Any, naps
     assert sum(naps) == 3
 
 
-def test_cancelling_ends_a_slow_answer(server: FakeDatasetsServer) -> None:
-    server.replies = [Reply(200, body=b"x" * 50_000_000)]
+def test_cancelling_ends_an_answer_that_never_comes(server: FakeDatasetsServer) -> None:
+    silence = threading.Event()
+    server.replies = [Reply(200, raw=(b"" for _ in iter(silence.wait, None)))]
     checks = []
 
     def cancelled() -> bool:
@@ -258,6 +289,7 @@ def test_cancelling_ends_a_slow_answer(server: FakeDatasetsServer) -> None:
 
     with DatasetsServer(cancelled=cancelled) as client, pytest.raises(Cancelled):
         client.get("/rows", "o/stories")
+    silence.set()
     assert len(checks) == 4
 
 

@@ -1,4 +1,7 @@
-"""One polite client of the Hugging Face datasets server: retries, waits when told to, stops when cancelled."""
+"""One polite client of the Hugging Face datasets server: retries, waits when told to, stops when cancelled.
+
+It trusts nothing that it is sent: the bytes and seconds that an answer may take are bounded, those of a visit too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ import email.utils
 import json
 import os
 import time
+import zlib
 from collections.abc import Callable
+from concurrent.futures import wait
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,13 +27,32 @@ ATTEMPTS = 6
 ATTEMPTS_WITHOUT_ANSWER = 3
 LONGEST_WAIT_SECONDS = 120.0
 RETRIED_STATUSES = (429, 500, 502, 503, 504)
+MOST_REDIRECTS = 10
+ANSWER_BYTES = 32 << 20  # unpacked; the real server keeps its pages near one MiB
+ANSWER_SECONDS = 60.0  # from the first byte sent to the last one received
+VISIT_SECONDS = 3600.0  # all answers together, and the waiting between them
+CANCEL_SECONDS = 0.1  # how soon a cancelled answer is given up
 
 
 class Cancelled(TinyGPTError):
     """The caller's `cancelled()` said so."""
 
 
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    host: str
+    retry_after: str
+    body: bytes
+
+
+def server_url() -> str:
+    return os.environ.get("TINYGPT_HF_DATASETS_SERVER", DEFAULT_SERVER).rstrip("/")
+
+
 class DatasetsServer:
+    """Open while the `with` lasts. Exchanges run in an event loop of their own, where any of them can be broken off."""
+
     def __init__(
         self,
         *,
@@ -34,26 +60,33 @@ class DatasetsServer:
         cancelled: Callable[[], bool] | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        import httpx
-
-        self.url = os.environ.get("TINYGPT_HF_DATASETS_SERVER", DEFAULT_SERVER).rstrip("/")
+        self.url = server_url()
         self.token = (token or os.environ.get("HF_TOKEN", "")).strip()
         self.cancelled = cancelled or (lambda: False)
         self.sleep = sleep
-        # httpx drops the Authorization header when a redirect leaves the host it was meant for.
-        self.http = httpx.Client(
-            headers={"Authorization": f"Bearer {self.token}"} if self.token else {},
-            follow_redirects=True,
-            timeout=httpx.Timeout(60, connect=15),
-        )
+        self.deadline = time.monotonic() + VISIT_SECONDS
 
     def __enter__(self) -> Self:
+        from anyio.from_thread import start_blocking_portal
+
+        with ExitStack() as opened:
+            self.portal = opened.enter_context(start_blocking_portal())
+            self.http = opened.enter_context(self.portal.wrap_async_context_manager(self.client()))
+            self.opened = opened.pop_all()
         return self
+
+    def client(self) -> httpx.AsyncClient:
+        import httpx
+
+        authorization = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return httpx.AsyncClient(
+            headers={"Accept-Encoding": "gzip", **authorization}, timeout=httpx.Timeout(ANSWER_SECONDS, connect=15)
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.http.close()
+        self.opened.__exit__(kind, error, trace)
 
     def get(self, path: str, dataset: str, **parameters: str | int) -> dict[str, Any]:
         """The JSON object at `path`; what the server will not give is a TinyGPTError naming the dataset."""
@@ -61,8 +94,8 @@ class DatasetsServer:
 
         for attempt in range(ATTEMPTS):
             try:
-                response, body = self.request(path, {"dataset": dataset, **parameters})
-            except (httpx.RequestError, httpx.InvalidURL) as error:
+                answer = self.request(path, {"dataset": dataset, **parameters})
+            except (httpx.RequestError, httpx.InvalidURL, TimeoutError) as error:
                 if attempt + 1 >= ATTEMPTS_WITHOUT_ANSWER:
                     raise TinyGPTError(
                         f"Cannot reach the datasets server at {self.url} ({type(error).__name__}): "
@@ -70,29 +103,44 @@ class DatasetsServer:
                     ) from error
                 self.wait(backoff(attempt))
                 continue
-            if response.status_code not in RETRIED_STATUSES:
-                return self.answer(dataset, response, body)
-            delay = max(backoff(attempt), retry_after(response))
+            if answer.status not in RETRIED_STATUSES:
+                return self.content(dataset, answer)
+            delay = max(backoff(attempt), retry_after(answer))
             if attempt + 1 < ATTEMPTS and delay <= LONGEST_WAIT_SECONDS:
                 self.wait(delay)
             else:
                 break
         raise TinyGPTError(
             f"The datasets server is too busy to serve {dataset} "
-            f"(HTTP {response.status_code}{reason(body)}): try again in a few minutes."
+            f"(HTTP {answer.status}{reason(answer.body)}): try again in a few minutes."
         )
 
-    def request(self, path: str, parameters: dict[str, str | int]) -> tuple[httpx.Response, bytes]:
-        self.check_cancelled()
-        chunks = []
-        with self.http.stream("GET", f"{self.url}{path}", params=parameters) as response:
-            for chunk in response.iter_bytes():
-                self.check_cancelled()
-                chunks.append(chunk)
-        return response, b"".join(chunks)
+    def request(self, path: str, parameters: dict[str, str | int]) -> Answer:
+        self.check_time()
+        exchange = self.portal.start_task_soon(self.exchange, path, parameters)
+        try:
+            while not wait([exchange], CANCEL_SECONDS).done:
+                self.check_time()
+        finally:
+            exchange.cancel()
+        return exchange.result()
 
-    def answer(self, dataset: str, response: httpx.Response, body: bytes) -> dict[str, Any]:
-        status = response.status_code
+    async def exchange(self, path: str, parameters: dict[str, str | int]) -> Answer:
+        """Redirects are followed by hand: httpx would read their bodies, however long."""
+        from anyio import fail_after
+
+        with fail_after(ANSWER_SECONDS):
+            request = self.http.build_request("GET", f"{self.url}{path}", params=parameters)
+            for _ in range(MOST_REDIRECTS + 1):
+                async with aclosing(await self.http.send(request, stream=True)) as response:
+                    if response.next_request is None:
+                        told_to_wait = response.headers.get("Retry-After", "")
+                        return Answer(response.status_code, response.url.host, told_to_wait, await read(response))
+                    request = response.next_request  # without the token where it leaves the host it was meant for
+        raise no_datasets_server(response.url.host)
+
+    def content(self, dataset: str, answer: Answer) -> dict[str, Any]:
+        status, body = answer.status, answer.body
         if status in (401, 403):
             remedy = "check that your token may read it" if self.token else "set HF_TOKEN if you may read it"
             raise TinyGPTError(
@@ -109,49 +157,73 @@ class DatasetsServer:
             )
         content = parse_object(body)
         if content is None:
-            raise TinyGPTError(
-                f"What answers at {response.url.host} is no datasets server: check TINYGPT_HF_DATASETS_SERVER."
-            )
+            raise no_datasets_server(answer.host)
         return content
 
     def wait(self, seconds: float) -> None:
         while seconds > 0:
-            self.check_cancelled()
+            self.check_time()
             slice_seconds = min(seconds, 1.0)
             self.sleep(slice_seconds)
             seconds -= slice_seconds
 
-    def check_cancelled(self) -> None:
+    def check_time(self) -> None:
         if self.cancelled():
             raise Cancelled("The download was cancelled and nothing of it was kept: start it again when you like.")
+        if time.monotonic() > self.deadline:
+            raise TinyGPTError(
+                f"The datasets server took longer than {VISIT_SECONDS / 60:g} minutes: "
+                "try again later, or ask for fewer bytes."
+            )
+
+
+async def read(response: httpx.Response) -> bytes:
+    """The body, unpacked here: httpx would first unpack a whole chunk and then let it be counted."""
+    packed = response.headers.get("Content-Encoding", "identity") != "identity"
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)  # gzip is all that was asked for
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            body += unpacking.decompress(chunk, ANSWER_BYTES + 1 - len(body)) if packed else chunk
+            if len(body) > ANSWER_BYTES:
+                raise TinyGPTError(
+                    f"What {response.url.host} sends is larger than {ANSWER_BYTES >> 20} MiB: try another dataset."
+                )
+    except zlib.error:
+        raise no_datasets_server(response.url.host) from None
+    return bytes(body)
+
+
+def no_datasets_server(host: str) -> TinyGPTError:
+    return TinyGPTError(f"What answers at {host} is no datasets server: check TINYGPT_HF_DATASETS_SERVER.")
 
 
 def backoff(attempt: int) -> float:
     return float(0.5 * 2**attempt)
 
 
-def retry_after(response: httpx.Response) -> float:
+def retry_after(answer: Answer) -> float:
     """Seconds the server asks to wait, given as a number or as a date."""
-    value = response.headers.get("Retry-After", "")
     try:
-        return float(value)
+        return float(answer.retry_after)
     except ValueError:
         pass
     try:
-        return email.utils.parsedate_to_datetime(value).timestamp() - time.time()
-    except ValueError:
+        return email.utils.parsedate_to_datetime(answer.retry_after).timestamp() - time.time()
+    except (ValueError, OverflowError):
         return 0.0
 
 
 def reason(body: bytes) -> str:
     """The server's own words, made to sit inside a sentence."""
-    message = str((parse_object(body) or {}).get("error", "")).strip()
-    return f", it says “{' '.join(message.split())[:200].rstrip('.')}”" if message else ""
+    message = (parse_object(body) or {}).get("error")
+    words = " ".join(message.split())[:200].rstrip(".") if isinstance(message, str) else ""
+    return f", it says “{words}”" if words else ""
 
 
 def parse_object(body: bytes) -> dict[str, Any] | None:
     try:
         content = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None
