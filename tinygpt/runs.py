@@ -4,7 +4,8 @@ config.toml            every setting, the corpus with its sha256, and the engine
 metrics.jsonl          one JSON object a line: steps and validations
 samples.txt            what the model wrote on the way
 checkpoints/last.tinygpt, checkpoints/best.tinygpt
-loss.png               drawn when the run ends or is interrupted
+loss.png               drawn when the run ends or is interrupted, or when one that was killed is resumed
+.lock                  there while a process trains
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.locks import only_writer
 
 if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
 
+LOCK = ".lock"
+PARTIAL = ".*.partial"
 SAMPLE_HEADER = "──── step {step} ────"
 SAMPLE_STEP = re.compile(rb"^" + re.escape(SAMPLE_HEADER).replace(r"\{step\}", r"(\d+)").encode() + rb"$", re.MULTILINE)
 
@@ -36,21 +42,34 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class RunFolder:
+    """The files of a run. What is open or locked is given back by `close`, or at the end of a `with`."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.checkpoints = path / "checkpoints"
         self.config = path / "config.toml"
         self.metrics = path / "metrics.jsonl"
         self.samples = path / "samples.txt"
         self.plot = path / "loss.png"
         self._metrics_file: IO[bytes] | None = None
+        self._lock = ExitStack()
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
-        """A new run, in a folder that is not there yet or empty."""
+        """A new run, locked, in a folder that is not there yet or empty."""
         require_free(path)
         with writing(path):
-            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-        return cls(path)
+            path.mkdir(parents=True, exist_ok=True)
+        folder = cls(path)
+        folder.lock()
+        try:
+            require_free(path)  # another process may have come and gone
+            with writing(path):
+                folder.checkpoints.mkdir(exist_ok=True)
+        except BaseException:
+            folder.close()
+            raise
+        return folder
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -59,9 +78,29 @@ class RunFolder:
             raise TinyGPTError(f"{path} is no run folder: it has no config.toml")
         return folder
 
+    def lock(self) -> None:
+        """Keep other processes out, and clear away what one that was killed had begun to write."""
+        self._lock.enter_context(only_writer(self.path / LOCK, self.path))
+        for folder in (self.path, self.checkpoints):
+            for partial in folder.glob(PARTIAL):
+                with suppress(OSError):
+                    partial.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def checkpoint(self, kind: str) -> Path:
         """Where the "last" or the "best" checkpoint is kept."""
-        return self.path / "checkpoints" / f"{kind}.tinygpt"
+        return self.checkpoints / f"{kind}.tinygpt"
+
+    def never_saved(self) -> bool:
+        """Whether the run was killed before its first checkpoint, so that it starts from its settings alone."""
+        return not any(self.checkpoint(kind).exists() for kind in ("last", "best")) and not self.read_metrics()
 
     def write_config(self, text: str) -> None:
         partial = self.config.with_name(".config.toml.partial")
@@ -94,6 +133,7 @@ class RunFolder:
         if self._metrics_file is not None:
             self._metrics_file.close()
             self._metrics_file = None
+        self._lock.close()
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The events of metrics.jsonl. Lines that a killed process left unfinished are passed over."""
@@ -126,21 +166,32 @@ class RunFolder:
 
 
 def require_free(path: Path) -> None:
-    """Refuse a folder that holds anything already: it is never written to."""
+    """Refuse a folder that holds anything already: it is never written to.
+
+    What a run leaves that was killed before it wrote its config.toml is nothing.
+    """
     if (path / "config.toml").exists():
         raise TinyGPTError(
             f"{path} holds a run already: go on with it by `tinygpt train --resume {path}`, "
             f"or choose another folder with --out"
         )
     with writing(path):
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not (path.is_dir() and all(map(is_remnant, path.iterdir()))):
             raise TinyGPTError(f"{path} exists and is not an empty folder: choose another one with --out")
 
 
+def is_remnant(entry: Path) -> bool:
+    if entry.name == "checkpoints" and entry.is_dir():
+        return not any(entry.iterdir())
+    return entry.name == LOCK or entry.match(PARTIAL)
+
+
 def create_numbered(root: Path, stem: str) -> RunFolder:
-    """A new run in the first of root/stem-1, root/stem-2, ... that is free."""
+    """A new run in the first of root/stem-1, root/stem-2, ... that is not there."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.") or "run"
-    number = 1
-    while (root / f"{stem}-{number}").exists():
-        number += 1
-    return RunFolder.create(root / f"{stem}-{number}")
+    for number in count(1):
+        path = root / f"{stem}-{number}"
+        with writing(path), suppress(FileExistsError):
+            path.mkdir(parents=True)
+            return RunFolder.create(path)
+    raise AssertionError("unreachable")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -23,6 +25,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
 from tinygpt.core.trainer import Trainer, run_now
 from tinygpt.engines.select import EngineChoice, resolve_engine
+from tinygpt.locks import only_writer
 
 if TYPE_CHECKING:
     from tinygpt.engines.base import State
@@ -60,6 +63,19 @@ def last_of(out: Path) -> Path:
     return out.with_name(f"{out.stem}.last.safetensors")
 
 
+@contextmanager
+def only_trainer(out: Path) -> Iterator[None]:
+    """Keeps other processes from this adapter, and clears away what one that was killed had begun to write."""
+    from tinygpt.formats.atomic import remove_stale
+
+    if not out.parent.is_dir():
+        raise TinyGPTError(f"there is no folder {out.parent} for {out.name}")
+    with only_writer(out.with_name(f".{out.name}.lock"), out):
+        for target in (out, last_of(out)):
+            remove_stale(target, after=0)
+        yield
+
+
 class AdapterHost(ScreenHost):
     """Keeps the adapter of the best validation (without a validation, the latest), and the state to go on from."""
 
@@ -75,11 +91,11 @@ class AdapterHost(ScreenHost):
 
         run = Checkpoint(self.engine.config, state, progress, self.engine.name, self.data.facts(), timestamp())
         adapter = Adapter(self.out.stem, self.engine.lora, self.engine.base_sha256, run)
-        if kind == "best" or progress.best_val is None:
-            save_adapter(self.out, adapter)
-        if kind == "last":
+        if kind == "last":  # first: what a killed process leaves must be there to go on from
             here = {**run.data, "file": self.data.file}  # with its folder: this file does not travel
             save_adapter(last_of(self.out), replace(adapter, run=replace(run, data=here)), include_optimizer=True)
+        if kind == "best" or progress.best_val is None:
+            save_adapter(self.out, adapter)
 
 
 @lora.command(epilog=TRAIN_EXAMPLES)
@@ -118,15 +134,17 @@ def train(
     stated = {"steps": steps, "batch": batch, "lr": lr, "eval_every": eval_every, "seed": seed}
     train_changes = {**given(stated), **extra["train"]}
 
-    if out is not None and resume is None:
-        job = new_job(model, out, lora_changes, train_changes)
-    elif resume is not None and out is None:
-        job = resumed_job(model, resume, lora_changes, train_changes, output)
-    else:
+    target = resume if out is None else out
+    if target is None or (out is not None and resume is not None):
         raise TinyGPTError("name the new adapter's file with --out, or the one to go on with by --resume")
-    chosen = choose_data(job.data, data, file, budget)._replace(sha256=job.data.sha256)
     machine = engine_changes(None, device, precision, None, threads)
-    reason, progress = execute(job._replace(data=chosen), EngineChoice(**machine), output)
+    with only_trainer(target):
+        if resume is None:
+            job = new_job(model, target, lora_changes, train_changes)
+        else:
+            job = resumed_job(model, target, lora_changes, train_changes, output)
+        chosen = choose_data(job.data, data, file, budget)._replace(sha256=job.data.sha256)
+        reason, progress = execute(job._replace(data=chosen), EngineChoice(**machine), output)
 
     output.say()
     if reason == "stopped":

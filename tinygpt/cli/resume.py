@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import read_settings
-from tinygpt.cli.training import Job
+from tinygpt.cli.training import Job, draw
 from tinygpt.core.config import Settings, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
 from tinygpt.runs import RunFolder
 
 
-def resumed_job(path: Path, changes: dict[str, dict[str, Any]], output: Output) -> Job:
+def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], output: Output) -> Job:
     from tinygpt.formats import load_tinygpt
 
-    folder = RunFolder.open(path)
     settings = read_settings(folder.config).with_values("sample", changes["sample"])
     refuse_changes("model", settings.run.model, changes["model"])
-    checkpoint = load_tinygpt(folder.checkpoint("last"))
-    if checkpoint.config.model != settings.run.model:
+    checkpoint = None if folder.never_saved() else load_tinygpt(folder.checkpoint("last"))
+    if checkpoint is not None and checkpoint.config.model != settings.run.model:
         raise TinyGPTError(
             f"{folder.config} describes another model than the checkpoint beside it: undo the change to [model]"
         )
-    train = resumed_training(settings.run.train, changes["train"], checkpoint.progress, output)
+    progress = Progress() if checkpoint is None else checkpoint.progress
+    if progress.step and output.main and not folder.plot.exists():
+        draw(folder, settings)  # the process before was killed
+    train = resumed_training(settings.run.train, changes["train"], progress, output)
     return Job(settings.with_values("train", train.as_dict()), folder=folder, resumed=checkpoint)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from tinygpt.cli.settings import TrainSettings, parse_assignments, read_settings
 from tinygpt.core.config import DEFAULT_PRESET, ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.select import changed
+from tinygpt.runs import RunFolder
 
 EXAMPLES = """Examples:
 
@@ -97,18 +99,22 @@ def train(
         changes[section].update(values)
     machine = engine_changes(engine, device, precision, compile, threads)
     output = Output(json=json, quiet=quiet)
-    if resume is not None:
-        for flag, value in (("--preset", preset), ("--config", config), ("--out", out)):
-            if value is not None:
-                raise TinyGPTError(f"{flag} does not go with --resume: the run has its settings already")
-        job = resumed_job(resume, changes, output)
-        before = job.settings.data  # the text may have moved, but must be the same
-        chosen = choose_data(before, data, file, budget)._replace(sha256=before.sha256)
-    else:
-        job = Job(new_settings(config, preset, changes), out=out)
-        chosen = choose_data(job.settings.data, data, file, budget)
-    settings = replace(job.settings, data=chosen, engine=changed(job.settings.engine, machine))
-    execute(replace(job, settings=settings), output)
+    with ExitStack() as held:
+        if resume is not None:
+            for flag, value in (("--preset", preset), ("--config", config), ("--out", out)):
+                if value is not None:
+                    raise TinyGPTError(f"{flag} does not go with --resume: the run has its settings already")
+            folder = held.enter_context(RunFolder.open(resume))
+            if output.main:
+                folder.lock()
+            job = resumed_job(folder, changes, output)
+            before = job.settings.data  # the text may have moved, but must be the same
+            chosen = choose_data(before, data, file, budget)._replace(sha256=before.sha256)
+        else:
+            job = Job(new_settings(config, preset, changes), out=out)
+            chosen = choose_data(job.settings.data, data, file, budget)
+        settings = replace(job.settings, data=chosen, engine=changed(job.settings.engine, machine))
+        execute(replace(job, settings=settings), output)
 
 
 def new_settings(config: Path | None, preset: str | None, changes: dict[str, dict[str, Any]]) -> TrainSettings:

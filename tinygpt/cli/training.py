@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,7 +80,24 @@ def execute(job: Job, output: Output) -> None:
         engine=job.settings.engine._replace(name=resolve_choice(job.settings.engine)),
     )
     progress = Progress() if job.resumed is None else job.resumed.progress
-    folder = prepared_folder(job, settings, corpus, progress) if output.main else None
+    with prepared_folder(job, settings, corpus, progress) if output.main else nullcontext() as folder:
+        reason = train_in(folder, settings, engine, corpus, progress, output)
+    output.require_stdout()
+    if reason == "stopped":
+        raise typer.Exit(INTERRUPTED)
+
+
+def train_in(
+    folder: RunFolder | None,
+    settings: TrainSettings,
+    engine: Engine,
+    corpus: Corpus,
+    progress: Progress,
+    output: Output,
+) -> str:
+    """Run the loop and report on it; why it ended."""
+    run = settings.run
+    train_text, val_text = corpus.split(run.train.val_fraction)
     past = folder.read_metrics() if folder is not None else []
     report = RunReport(output, settings, engine, corpus, folder)
     display = output.display(settings.preset)
@@ -103,13 +120,14 @@ def execute(job: Job, output: Output) -> None:
             close(folder, settings, engine, reason)
             report.ended(reason, progress, host.train_loss(), display)
     report.after(reason, progress, host.train_loss())
-    output.require_stdout()
-    if reason == "stopped":
-        raise typer.Exit(INTERRUPTED)
+    return reason
 
 
 def prepared_folder(job: Job, settings: TrainSettings, corpus: Corpus, progress: Progress) -> RunFolder:
-    """A new folder, or that of the resumed run without what came behind its checkpoint; config.toml is written."""
+    """A new folder, or that of the resumed run without what came behind its checkpoint; config.toml is written.
+
+    Either is locked.
+    """
     folder = job.folder
     if folder is not None:
         folder.drop_after(progress.step)
@@ -123,13 +141,10 @@ def prepared_folder(job: Job, settings: TrainSettings, corpus: Corpus, progress:
 
 
 def close(folder: RunFolder | None, settings: TrainSettings, engine: Engine, reason: str) -> None:
-    """Draw the curve and give everything back. A run that failed keeps its own error, whatever happens here."""
+    """Draw the curve, unless the end was to come at once. A run that failed keeps its own error, whatever happens."""
     run_now(engine.close())
-    if folder is None:
+    if folder is None or reason == "interrupted":
         return
-    folder.close()
-    if reason == "interrupted":
-        return  # at once, as asked
     with suppress(*((TinyGPTError,) if reason in ("failed", "diverged") else ())):
         draw(folder, settings)
 

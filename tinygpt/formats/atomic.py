@@ -50,10 +50,11 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def remove_stale(target: Path) -> None:
+def remove_stale(target: Path, after: float = STALE_SECONDS) -> None:
+    """Partial files of this target untouched for `after` seconds; whoever keeps other writers out may say 0."""
     prefix = f".{target.name}."
     for sibling in target.parent.iterdir():
         if sibling.name.startswith(prefix) and sibling.name.endswith(".partial"):
             with suppress(OSError):
-                if time.time() - sibling.stat().st_mtime > STALE_SECONDS:
+                if time.time() - sibling.stat().st_mtime >= after:
                     sibling.unlink()
