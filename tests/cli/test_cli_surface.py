@@ -82,6 +82,7 @@ def test_every_core_setting_can_be_set() -> None:
         for field in section.FIELDS:
             values = parse_assignments([f"{section.SECTION}.{field.name}={field.default}"])
             assert values[section.SECTION] == {field.name: field.default}
+    assert parse_assignments(["sample.prompt= To be, "])["sample"] == {"prompt": " To be, "}
 
 
 def test_presets_are_cores() -> None:
@@ -107,6 +108,9 @@ def test_help_fits_80_columns(command: list[str]) -> None:
 def test_version_and_unknown_commands() -> None:
     assert succeed("--version").stdout == f"tinygpt {__version__}\n"
     assert tinygpt("trian").exit_code == 2 and tinygpt("train", "--stepz", 3).exit_code == 2
+    assert "--steps" in tinygpt("train", "--stepz", 3).stderr
+    wrong = tinygpt("train", "--wrong")
+    assert wrong.exit_code == 2 and "--wrong" in wrong.stderr and "--config" not in wrong.stderr
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -84,7 +84,7 @@ def test_what_a_name_leaves_out_is_found_out(server: FakeDatasetsServer, load: A
     assert load("hf:o/n").description.endswith("column quote of o/n (default, train)")
     assert load("hf:o/n:validation").text == b"validation"
     assert load("hf:o/n/first").text == b"from first"
-    with pytest.raises(TinyGPTError, match="has no config 'frist': did you mean 'first'"):
+    with pytest.raises(TinyGPTError, match="has no config 'frist'; did you mean 'first'"):
         load("hf:o/n/frist")
 
 

@@ -15,7 +15,7 @@ from tinygpt.cli import bench, compare, data, doctor, evaluate, files, lora, pla
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
 from tinygpt.cli.streams import open_closed_streams
-from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.terminal import one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -37,6 +37,16 @@ class OneLineErrors(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+        except Exception as fault:
+            keep_likely_options(fault)
+            raise
+
+
+def keep_likely_options(fault: Any) -> None:
+    """Of the options that typer would suggest for an unknown one, leave those that may have been meant."""
+    if getattr(fault, "possibilities", None):
+        word = fault.option_name.lstrip("-")
+        fault.possibilities = [name for name in fault.possibilities if nearest(word, [name.lstrip("-")])]
 
 
 def sentence(fault: Exception) -> str:

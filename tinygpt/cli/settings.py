@@ -20,11 +20,14 @@ from tinygpt.core.config import (
     Settings,
     TrainConfig,
     preset,
+    text,
 )
-from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.engines.select import EngineChoice
 
 SECTIONS: dict[str, type[Settings]] = {"model": ModelConfig, "train": TrainConfig, "sample": SampleConfig}
+# Beside core's settings of a sample: the command line and the page ask for the prompt of each one.
+PROMPT = text("prompt", "\n", None, "what the samples on the way go on from")
 
 
 class DataChoice(NamedTuple):
@@ -52,7 +55,7 @@ class TrainSettings:
     preset: str
     run: RunConfig
     sample: SampleConfig = field(default_factory=SampleConfig)
-    prompt: str = "\n"  # what the samples on the way go on from
+    prompt: str = PROMPT.default
     data: DataChoice = field(default_factory=DataChoice)
     engine: EngineChoice = field(default_factory=EngineChoice)
 
@@ -69,7 +72,9 @@ class TrainSettings:
 
     def with_values(self, section: str, values: dict[str, Any]) -> TrainSettings:
         if section == "sample":
-            return replace(self, sample=self.sample.replace(**values))
+            prompt = checked_prompt(values.get("prompt", self.prompt))
+            others = {name: value for name, value in values.items() if name != "prompt"}
+            return replace(self, prompt=prompt, sample=self.sample.replace(**others))
         model = self.run.model.replace(**values) if section == "model" else self.run.model
         train = self.run.train.replace(**values) if section == "train" else self.run.train
         return replace(self, run=RunConfig(model, train))
@@ -109,19 +114,25 @@ def settings_of(tables: dict[str, Any]) -> TrainSettings:
     known = ["preset", *SECTIONS, "data", "engine"]
     for name in tables:
         if name not in known:
-            raise TinyGPTError(f"there is no section '{name}'; did you mean '{nearest(name, known)}'?")
+            raise TinyGPTError(f"there is no section '{name}'{instead(name, known)}")
     preset_name = typed("preset", tables.get("preset", DEFAULT_PRESET), str)
     settings = TrainSettings.of_preset(preset_name)
-    sample = dict(table(tables, "sample"))
-    settings = replace(settings, prompt=typed("sample.prompt", sample.pop("prompt", settings.prompt), str))
-    settings = settings.with_values("sample", sample)
-    for section in ("model", "train"):
+    for section in SECTIONS:
         settings = settings.with_values(section, table(tables, section))
     data = DataChoice(**typed_table("data", table(tables, "data"), DataChoice))
     if data.name and data.file:
         raise TinyGPTError("data has both a name and a file; keep one of them")
     engine = EngineChoice(**typed_table("engine", table(tables, "engine"), EngineChoice))
     return replace(settings, data=data, engine=engine)
+
+
+def checked_prompt(value: Any) -> str:
+    prompt: str = typed("sample.prompt", value, str)
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        raise TinyGPTError("sample.prompt must be UTF-8 text, because the run's config.toml keeps it") from None
+    return prompt
 
 
 def table(tables: dict[str, Any], section: str) -> dict[str, Any]:
@@ -133,9 +144,7 @@ def typed_table(section: str, values: dict[str, Any], shape: type[NamedTuple]) -
     defaults: dict[str, Any] = shape._field_defaults
     for name, value in values.items():
         if name not in defaults:
-            raise TinyGPTError(
-                f"there is no {section} setting '{name}'; did you mean '{nearest(name, list(defaults))}'?"
-            )
+            raise TinyGPTError(f"there is no {section} setting '{name}'{instead(name, list(defaults))}")
         typed(f"{section}.{name}", value, type(defaults[name]))
     return values
 
@@ -155,22 +164,30 @@ def parse_assignments(assignments: list[str]) -> dict[str, dict[str, Any]]:
         if not equals:
             raise TinyGPTError(f"--set takes name=value, not '{assignment}'")
         section, setting = find_setting(name.strip())
-        result[section][setting.name] = parse_value(setting, value.strip())
+        result[section][setting.name] = parse_value(setting, value)
     return result
 
 
 def find_setting(name: str) -> tuple[str, Field]:
     known: dict[str, tuple[str, Field]] = {}
     for section in ("train", "model", "sample"):
-        for setting in SECTIONS[section].FIELDS:
+        for setting in settable(section):
             known[f"{section}.{setting.name}"] = (section, setting)
             known.setdefault(setting.name, (section, setting))
     if name not in known:
-        raise TinyGPTError(f"there is no setting '{name}'; did you mean '{nearest(name, list(known))}'?")
+        short = [name for name in known if "." not in name]
+        raise TinyGPTError(f"there is no setting '{name}'{instead(name.rpartition('.')[2], short)}")
     return known[name]
 
 
+def settable(section: str) -> tuple[Field, ...]:
+    return (*SECTIONS[section].FIELDS, PROMPT) if section == "sample" else SECTIONS[section].FIELDS
+
+
 def parse_value(setting: Field, value: str) -> Any:
+    if setting is PROMPT:
+        return value  # its spaces count
+    value = value.strip()
     if setting.kind == "text":
         return value
     try:

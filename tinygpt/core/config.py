@@ -6,7 +6,7 @@ off the FIELDS tables below, so a default cannot differ between two surfaces.
 
 from collections import namedtuple
 
-from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.errors import TinyGPTError, instead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ class Settings:
         names = [field.name for field in self.FIELDS]
         for name in values:
             if name not in names:
-                raise TinyGPTError(
-                    f"there is no {self.SECTION} setting '{name}'; did you mean '{nearest(name, names)}'?"
-                )
+                raise TinyGPTError(f"there is no {self.SECTION} setting '{name}'{instead(name, names)}")
         for field in self.FIELDS:
             setattr(self, field.name, checked(self.SECTION, field, values.get(field.name, field.default)))
         self.validate()
@@ -136,7 +134,7 @@ class TrainConfig(Settings):
     FIELDS = (
         whole("batch", 16, 1, 65536, "sequences in a batch"),
         whole("steps", 1500, 1, 1000000000, "optimizer steps to train for"),
-        real("lr", 3e-4, 0.0, 10.0, "learning rate (its peak, where a schedule is used)"),
+        real("lr", 3e-4, 1e-12, 10.0, "learning rate (its peak, where a schedule is used)"),
         text("schedule", "constant", ("constant", "cosine"), "learning-rate schedule after the warm-up"),
         whole("warmup", 0, 0, 1000000000, "steps of linear warm-up"),
         real("min_lr", 3e-5, 0.0, 10.0, "where the cosine schedule ends"),
@@ -199,9 +197,7 @@ class LoraConfig(Settings):
             raise TinyGPTError(f"lora.targets is empty; choose from {', '.join(PROJECTIONS)}")
         for name in self.target_list:
             if name not in PROJECTIONS:
-                raise TinyGPTError(
-                    f"lora.targets has no projection '{name}'; did you mean '{nearest(name, list(PROJECTIONS))}'?"
-                )
+                raise TinyGPTError(f"lora.targets has no projection '{name}'{instead(name, list(PROJECTIONS))}")
 
     @property
     def target_list(self) -> list[str]:
@@ -241,9 +237,7 @@ class RunConfig:
         train_names = [field.name for field in TrainConfig.FIELDS]
         for name in changes:
             if name not in model_names and name not in train_names:
-                raise TinyGPTError(
-                    f"there is no setting '{name}'; did you mean '{nearest(name, model_names + train_names)}'?"
-                )
+                raise TinyGPTError(f"there is no setting '{name}'{instead(name, model_names + train_names)}")
         return RunConfig(
             self.model.replace(**{name: changes[name] for name in changes if name in model_names}),
             self.train.replace(**{name: changes[name] for name in changes if name in train_names}),
@@ -287,10 +281,7 @@ def preset(name: str) -> RunConfig:
                 ModelConfig(layers=row.layers, d_model=row.d_model, heads=row.heads, ctx=row.ctx),
                 TrainConfig(batch=row.batch, steps=row.steps),
             )
-    raise TinyGPTError(
-        f"there is no preset '{name}'; did you mean '{nearest(name, preset_names())}'? "
-        f"The presets are {', '.join(preset_names())}"
-    )
+    raise TinyGPTError(f"there is no preset '{name}'{instead(name, preset_names())}")
 
 
 def train_bytes(corpus_bytes: int, val_fraction: float) -> int:

@@ -9,10 +9,30 @@ class TinyGPTError(Exception):
     """
 
 
+SHORTEST_START = 3  # letters; fewer begin too many names
+LONGEST_LIST = 40  # names; more would hide the sentence
+
+
+def instead(word: str, known: list[str]) -> str:
+    """How a sentence on an unknown name ends: with the known name that was likely meant, else with all of them."""
+    likely = nearest(word, known)
+    if likely:
+        return f"; did you mean '{likely}'?"
+    return f"; there are {', '.join(known)}" if 0 < len(known) <= LONGEST_LIST else ""
+
+
 def nearest(word: str, known: list[str]) -> str:
-    """The known name with the fewest single-letter edits to `word` (of whose length only so much matters)."""
-    start = word[:64].lower()
-    return min(sorted(known), key=lambda name: edit_distance(start, name.lower()))
+    """The known name that `word` is likely a slip of: unfinished, too long, or few letters off; else nothing."""
+    start = word[:64].lower()  # of a longer word no more matters
+    best, fewest = "", (len(start) + 1) // 3 + 1
+    for name in sorted(known):
+        lower = name.lower()
+        edits = edit_distance(start, lower)
+        if min(len(start), len(lower)) >= SHORTEST_START and (start.startswith(lower) or lower.startswith(start)):
+            edits = min(edits, 1)
+        if edits < fewest:
+            best, fewest = name, edits
+    return best
 
 
 def edit_distance(a: str, b: str) -> int:

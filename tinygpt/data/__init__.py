@@ -100,4 +100,5 @@ def unknown(name: str) -> TinyGPTError:
     if Path(name).expanduser().exists():
         return TinyGPTError(f"There is no corpus {name!r}, but there is such a path: use --file {name}.")
     closest = nearest(name, [*RECIPES, *catalog()])
-    return TinyGPTError(f"There is no corpus {name!r}: did you mean {closest!r}, or {HUB_SYNTAX}?")
+    meant = f"did you mean {closest!r}?" if closest else f"see `tinygpt data list`, or name it as {HUB_SYNTAX}."
+    return TinyGPTError(f"There is no corpus {name!r}: {meant}")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
-from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.data.answers import LINES, TEXT, Page, Row, read_page, read_splits
 from tinygpt.data.cache import cache_dir, write_atomically
 from tinygpt.data.catalog import Rows
@@ -98,8 +98,8 @@ def locate(server: DatasetsServer, wanted: Rows) -> Rows:
     config = wanted.config or ("default" if "default" in configs else configs[0])
     splits = [split.name for split in known if split.config == config]
     if not splits:
-        closest = nearest(config, configs[:NAMES_COMPARED])
-        raise TinyGPTError(f"The dataset {wanted.dataset} has no config {config!r}: did you mean {closest!r}?")
+        others = instead(config, sorted(set(configs[:NAMES_COMPARED])))
+        raise TinyGPTError(f"The dataset {wanted.dataset} has no config {config!r}{others}")
     split = wanted.split or ("train" if "train" in splits else splits[0])
     return replace(wanted, config=config, split=split)
 

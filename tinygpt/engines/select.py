@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.errors import TinyGPTError, instead
 
 if TYPE_CHECKING:
     from tinygpt.engines.base import Engine, State
@@ -69,7 +69,7 @@ def available_engines() -> list[str]:
 def resolve_engine(name: str) -> str:
     """The engine that a name stands for, known to be installed."""
     if name not in ENGINE_NAMES:
-        raise TinyGPTError(f"there is no engine '{name}'; did you mean '{nearest(name, list(ENGINE_NAMES))}'?")
+        raise TinyGPTError(f"there is no engine '{name}'{instead(name, list(ENGINE_NAMES))}")
     available = available_engines()
     if name == "auto":
         if not available:
