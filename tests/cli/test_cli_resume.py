@@ -139,7 +139,9 @@ def test_more_steps_than_planned(straight_run: Path, text_file: Path, tmp_path: 
     run = tmp_path / "run"
     succeed("train", "--preset", "tiny", *EXACT, "--steps", 30, "--file", text_file, "--out", run, "-q")
     finished = succeed("train", "--resume", run)
-    assert "it is finished" in finished.stdout and last(run).state.step == 30
+    assert "has done all of its 30 steps: it is finished" in finished.stdout
+    fewer = succeed("train", "--resume", run, "--steps", 20)
+    assert "has done 30 steps, more than the 20 asked for" in fewer.stdout and last(run).state.step == 30
     succeed("train", "--resume", run, "--steps", 60, "--quiet")
     assert metrics(run)[-1]["loss"] == metrics(straight_run)[-1]["loss"]
     np.testing.assert_array_equal(last(run).state.w, last(straight_run).state.w)
@@ -166,12 +168,16 @@ def test_another_text_is_refused(text_file: Path, tmp_path: Path) -> None:
     succeed("train", *flags)
     text.write_bytes(text_file.read_bytes() + b"one more line\n")
     resume = ["train", "--resume", tmp_path / "run", "--steps", 4, "-q"]
-    assert "is not the text of that run" in one_line_error(tinygpt(*resume))
+    refused = one_line_error(tinygpt(*resume))
+    assert "is not the text of that run" in refused and refused.endswith("or start a new run")
+    config = ["train", "--config", tmp_path / "run/config.toml", "--out", tmp_path / "other"]
+    assert "take data.sha256 out of the config" in one_line_error(tinygpt(*config))
+    assert "which to measure" in one_line_error(tinygpt("eval", tmp_path / "run"))
     succeed(*resume, "--file", text_file)  # where the old text is now
 
 
 def test_a_run_that_stopped_early_says_so(text_file: Path, tmp_path: Path) -> None:
-    impatient = ["--lr", 0, "--eval-every", 1, "--patience", 2]
+    impatient = ["--lr", 1e-12, "--eval-every", 1, "--patience", 2]
     flags = ["--preset", "tiny", *EXACT, *impatient, "--file", text_file, "--out", tmp_path / "run"]
     assert "Stopped early at step 3" in succeed("train", *flags).stdout
     assert "stopped early at step 3" in succeed("train", "--resume", tmp_path / "run").stdout

@@ -13,13 +13,18 @@ from typing import Any
 import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, succeed, tinygpt
 
+from tinygpt.cli.reports import opening_words
 from tinygpt.cli.settings import read_settings
 from tinygpt.core.config import preset
 from tinygpt.formats import load_tinygpt
 
 
+def arguments(text: Path, run: Path, *more: object, steps: int = 3) -> list[object]:
+    return ["train", "--preset", "tiny", *TINY, *CALM, "--file", text, "--steps", steps, "--out", run, *more]
+
+
 def train(text: Path, run: Path, *more: object, steps: int = 3) -> Any:
-    return tinygpt("train", "--preset", "tiny", *TINY, *CALM, "--file", text, "--steps", steps, "--out", run, *more)
+    return tinygpt(*arguments(text, run, *more, steps=steps))
 
 
 def test_the_folder_is_complete(straight_run: Path, text_file: Path) -> None:
@@ -108,6 +113,12 @@ def test_a_bad_config_is_one_sentence(toml: str, sentence: str, tmp_path: Path) 
         (["--set", "beta2"], "--set takes name=value"),
         (["--set", "batch=many"], "batch must be a whole number"),
         (["--lr", "-1"], "train.lr must be from"),
+        (["--lr", "0"], "train.lr must be from"),
+        (["--set", "foo=1"], "there is no setting 'foo'; there are batch, steps,"),
+        (["--set", "sample.temp=1"], "did you mean 'temperature'"),
+        (["--set", "sample.prompt=\udcff"], "sample.prompt must be UTF-8 text"),
+        (["--preset", ""], "there is no preset ''; there are tiny,"),
+        (["--data", "nope"], "see `tinygpt data list`"),
         (["--engine", "troch"], "did you mean 'torch'"),
         (["--data", "shakespear"], "did you mean 'shakespeare'"),
         (["--data", "a", "--file", "b"], "either --data or --file"),
@@ -118,6 +129,35 @@ def test_a_bad_config_is_one_sentence(toml: str, sentence: str, tmp_path: Path) 
 )
 def test_a_bad_flag_is_one_sentence(flags: list[str], sentence: str) -> None:
     assert sentence in one_line_error(tinygpt("train", *flags))
+
+
+def test_the_prompt_of_samples_can_be_set(text_file: Path, tmp_path: Path) -> None:
+    succeed(*arguments(text_file, tmp_path / "run", "--set", "sample.prompt=the old  ", "-q"))
+    assert read_settings(tmp_path / "run/config.toml").prompt == "the old  "
+    resume = ["train", "--resume", tmp_path / "run", "--steps", 4, "-q"]
+    succeed(*resume, "--set", "prompt=the fox")
+    assert read_settings(tmp_path / "run/config.toml").prompt == "the fox"
+
+
+def test_a_text_in_utf16_is_warned_of(text_file: Path, tmp_path: Path) -> None:
+    text = tmp_path / "windows.txt"
+    text.write_text(text_file.read_text(), encoding="utf-16")
+    assert "warning: The text is UTF-16" in train(text, tmp_path / "run", "-q").stderr
+    assert "iconv -f UTF-16 -t UTF-8" in succeed("data", "show", "--file", text).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "opening"),
+    [
+        (b"\xef\xbb\xbf\n  CHAPTER 1. Loomings, and more\nCall me Ishmael.", "CHAPTER 1. Loomings,"),
+        (b"Don't\nstop", "Don't"),
+        ("吾輩は猫である。".encode() * 40, ("吾輩は猫である。" * 40)[:30]),
+        (b"\xff\xfet\0o\0", ""),
+        (b"  \n", ""),
+    ],
+)
+def test_the_suggested_prompt_is_how_the_text_begins(text: bytes, opening: str) -> None:
+    assert opening_words(text) == opening
 
 
 def test_a_run_is_never_overwritten(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
@@ -150,7 +190,7 @@ def test_people_are_told_what_matters(text_file: Path, tmp_path: Path) -> None:
     result = train(text_file, tmp_path / "run", steps=20)
     for part in ("parameters", "native C++", "animals.txt", "epochs", "train loss", "best val", "step     20  val"):
         assert part in result.stdout, part
-    assert f"tinygpt sample {tmp_path / 'run'}" in result.stdout
+    assert f"tinygpt sample {tmp_path / 'run'} --prompt 'the big cat'" in result.stdout
 
 
 def test_advice_comes_as_warnings(text_file: Path, tmp_path: Path) -> None:

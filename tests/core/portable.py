@@ -22,6 +22,7 @@ for wrong in (
     lambda: config.ModelConfig(layers=True),
     lambda: config.TrainConfig(lr=float("nan")),
     lambda: config.TrainConfig(batchh=3),
+    lambda: config.TrainConfig(learning=3),
     lambda: config.LoraConfig(targets="q_pro"),
     lambda: config.check_corpus(config.preset("small"), 64),
 ):
@@ -50,6 +51,8 @@ for settings in (
     print([sampler.choose(logits, settings, i / 64) for i in range(64)])
 
 print(bits(text.decode(bytes(range(256)) + "é日本🎉".encode() + b"\xf0\x9f\x8e")))
+for start in (b"text", b"\xff\xfet\0", b"\xff\xfe\0\0t\0\0\0", b"t\0e\0"):
+    print(text.encoding_advice(start))
 
 run = config.preset("tiny").replace(steps=130, eval_every=20, sample_every=50, checkpoint_every=40, grad_accum=2)
 for engine in (ToyEngine(), ToyEngine(metrics_every=7)):

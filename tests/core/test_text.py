@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinygpt.core.text import StreamDecoder, decode, encode
+from tinygpt.core.text import StreamDecoder, decode, encode, encoding_advice
 
 
 @given(st.binary(max_size=64))
@@ -24,3 +25,17 @@ def test_a_character_comes_whole_when_its_last_byte_does():
 def test_text_survives_its_bytes(text):
     text = text.encode("utf-8", "replace").decode()
     assert decode(encode(text)) == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_a_text_in_another_encoding_is_told_of(encoding):
+    advice = encoding_advice("The quick brown fox. Ünïcödé.\n".encode(encoding))
+    assert "Convert it to UTF-8 first" in advice
+    assert (f"is {encoding.upper()}" in advice) == (encoding in ("utf-16", "utf-32"))
+
+
+def test_utf8_and_a_stray_zero_byte_are_no_reason_for_advice():
+    assert (
+        encoding_advice(b"") == encoding_advice("né 日本 🎉".encode() * 99) == encoding_advice(b"a" * 99 + b"\0") == ""
+    )
+    assert encoding_advice("\ufefftext".encode()) == ""

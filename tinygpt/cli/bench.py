@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +70,8 @@ def bench(
     """Time real training steps: forward, backward, clip and AdamW; medians, engines taking turns."""
     from tinygpt.bench.speed import bench_preset
 
+    if not 0 < seconds < math.inf:
+        raise TinyGPTError(f"--seconds must be a time above 0, not {seconds:g}")
     output = Output(json=json)
     changes = options.engine_changes(None, device, precision, compile, threads, wasm_build)
     chosen = listed_engines(engines or (PROFILE_ENGINE if profile else ENGINES), changes)

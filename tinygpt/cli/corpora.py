@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 
 from tinygpt.cli.settings import DataChoice
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.text import encoding_advice
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from tinygpt.cli.output import Output
     from tinygpt.data import Corpus
 
 TOKEN_VARIABLE = "HF_TOKEN"
+# What to do about a text that has not the hash stated for it: by a config, a run to go on with, a run to measure.
+OF_CONFIG = "restore the text, or take data.sha256 out of the config"
+OF_RESUMED = "say with --file where that text is now, or start a new run"
+OF_MEASURED = "restore the text, or say with --data or --file which to measure"
 
 
 def choose_data(before: DataChoice, name: str | None, file: Path | None, budget: int | None) -> DataChoice:
@@ -28,11 +32,11 @@ def choose_data(before: DataChoice, name: str | None, file: Path | None, budget:
     return before._replace(budget=budget, sha256="") if budget else before
 
 
-def open_corpus(choice: DataChoice, console: Console, refresh: bool = False) -> Corpus:
-    """Load or fetch the text; where a hash is stated, it is that text or an error."""
+def open_corpus(choice: DataChoice, output: Output, refresh: bool = False, remedy: str = OF_CONFIG) -> Corpus:
+    """Load or fetch the text; where a hash is stated, it is that text or an error that ends with the remedy."""
     from tinygpt.data import DEFAULT_BUDGET, load_corpus
 
-    with console.status(f"loading {choice.describe()}") as status:
+    with output.console.status(f"loading {choice.describe()}") as status:
         corpus = load_corpus(
             choice.name or None,
             file=Path(choice.file) if choice.file else None,
@@ -46,8 +50,11 @@ def open_corpus(choice: DataChoice, console: Console, refresh: bool = False) -> 
     if choice.sha256 and choice.sha256 != corpus.sha256:
         raise TinyGPTError(
             f"{choice.describe()} is not the text of that run: its sha256 is {corpus.sha256[:12]}…, "
-            f"the config says {choice.sha256[:12]}…; restore the text, or train anew without data.sha256"
+            f"that of the run's text {choice.sha256[:12]}…; {remedy}"
         )
+    advice = encoding_advice(corpus.text)
+    if advice:
+        output.warn(advice)
     return corpus
 
 

@@ -64,7 +64,7 @@ def show(
 
     output = Output()
     choice = choose_data(DataChoice(), name, file, budget)
-    corpus = open_corpus(choice, output.console)
+    corpus = open_corpus(choice, output)
     rows = [("name", corpus.name), ("size", f"{len(corpus.text):,} bytes"), ("sha256", corpus.sha256)]
     rows.append(("origin", corpus.description))
     for info in list_corpora():
@@ -84,7 +84,7 @@ def fetch(
 ) -> None:
     """Fetch a text into the cache, so that training starts at once."""
     output = Output()
-    corpus = open_corpus(choose_data(DataChoice(), name, None, budget), output.console, refresh=refresh)
+    corpus = open_corpus(choose_data(DataChoice(), name, None, budget), output, refresh=refresh)
     output.say(f"{corpus.name}: {size_of(len(corpus.text))} ({corpus.description})")
     if out is not None:
         with writing(out):

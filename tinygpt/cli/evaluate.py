@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinygpt.cli import options
-from tinygpt.cli.corpora import choose_data, open_corpus
+from tinygpt.cli.corpora import OF_MEASURED, choose_data, open_corpus
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
@@ -90,7 +90,7 @@ def own_data(model: Path) -> DataChoice:
 def part_of(choice: DataChoice, split: str, checkpoint: Checkpoint, output: Output) -> bytes:
     if split not in SPLITS:
         raise TinyGPTError(f"--split must be one of {', '.join(SPLITS)}, not '{split}'")
-    corpus = open_corpus(choice, output.console)
+    corpus = open_corpus(choice, output, remedy=OF_MEASURED)
     train, val = corpus.split(checkpoint.config.train.val_fraction)
     return {"val": val, "train": train, "all": corpus.text}[split]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tinygpt.cli import options
-from tinygpt.cli.corpora import choose_data, open_corpus, pinned
+from tinygpt.cli.corpora import OF_RESUMED, choose_data, open_corpus, pinned
 from tinygpt.cli.hosts import ScreenHost, timestamp
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.models import ModelPath, merged, open_model
@@ -192,7 +192,7 @@ def resumed_job(
 def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progress]:
     """Train to the end, or to Ctrl-C; why it ended, and how far it came."""
     output.outlive()
-    corpus = open_corpus(job.data, output.console)
+    corpus = open_corpus(job.data, output, remedy=OF_RESUMED)
     train_text, val_text = corpus.split(job.run.train.val_fraction)
     resolve_engine("torch")  # a sentence where PyTorch is missing
     from tinygpt.reference.lora import LoraEngine, require_base

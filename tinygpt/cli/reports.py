@@ -12,12 +12,22 @@ from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import corpus_advice
 from tinygpt.core.parameters import parameter_count
 from tinygpt.core.progress import Progress
+from tinygpt.core.text import REPLACEMENT, decode
 from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
     from tinygpt.data import Corpus
     from tinygpt.engines.base import Engine
+
+OPENING_WORDS, OPENING_CHARACTERS = 3, 30
+
+
+def opening_words(text: bytes) -> str:
+    """How a text begins, as a prompt that fits it; nothing where that cannot be read."""
+    first_line = decode(text[:500]).removeprefix("\ufeff").strip().partition("\n")[0]
+    opening = " ".join(first_line.split()[:OPENING_WORDS])[:OPENING_CHARACTERS]
+    return opening if opening.isprintable() and REPLACEMENT not in opening else ""
 
 
 class RunReport:
@@ -105,4 +115,6 @@ class RunReport:
             self.output.say()
             self.output.say(printable(self.settings.prompt + progress.sample).strip("\n"))
         self.output.say()
-        self.output.say(f"Sample from it: tinygpt sample {self.where} --prompt 'To be, '")
+        opening = opening_words(self.corpus.text)
+        prompt = f" --prompt {shlex.quote(opening)}" if opening else ""
+        self.output.say(f"Sample from it: tinygpt sample {self.where}{prompt}")

@@ -59,10 +59,9 @@ def refuse_changes(what: str, before: Settings, changes: dict[str, Any]) -> None
 def why_ended(train: TrainConfig, progress: Progress) -> str:
     """A sentence where there is nothing left to do, else nothing."""
     if progress.step >= train.steps:
-        return (
-            f"This run has done {progress.step:,} of {train.steps:,} steps: it is finished. "
-            f"To train it further, raise --steps."
-        )
+        more = f"{progress.step:,} steps, more than the {train.steps:,} asked for"
+        done = more if progress.step > train.steps else f"all of its {train.steps:,} steps"
+        return f"This run has done {done}: it is finished. To train it further, raise --steps."
     if train.patience and progress.evals_since_best >= train.patience:
         return (
             f"This run stopped early at step {progress.step:,}, after {progress.evals_since_best} validations without "

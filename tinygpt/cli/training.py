@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tinygpt.cli.corpora import open_corpus, pinned
+from tinygpt.cli.corpora import OF_CONFIG, OF_RESUMED, open_corpus, pinned
 from tinygpt.cli.hosts import ScreenHost, timestamp
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.output import Output
@@ -68,7 +68,7 @@ def execute(job: Job, output: Output) -> None:
     output.outlive()
     if job.out is not None:
         require_free(job.out)  # before the slow parts, and in every process of torchrun
-    corpus = open_corpus(job.settings.data, output.console)
+    corpus = open_corpus(job.settings.data, output, remedy=OF_CONFIG if job.resumed is None else OF_RESUMED)
     run = job.settings.run
     train_text, val_text = corpus.split(run.train.val_fraction)
     check_corpus(run, len(train_text))

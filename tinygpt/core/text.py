@@ -1,6 +1,13 @@
 """Text to tokens and back. A token is a byte of UTF-8, so any text encodes; not all that a model emits decodes."""
 
 REPLACEMENT = "\ufffd"
+PROBED_BYTES = 8192  # of a text's start
+MARKS = (  # which other encodings begin with; UTF-16's is the beginning of UTF-32's
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
 
 
 def encode(text: str) -> bytes:
@@ -49,6 +56,22 @@ class StreamDecoder:
         cut = self.missing > 0
         self.expect(0, 0)
         return REPLACEMENT if cut else ""
+
+
+def encoding_advice(text: bytes) -> str:
+    """What to tell the user of a text whose bytes are not UTF-8's letters; nothing of any other."""
+    start = text[:PROBED_BYTES]
+    encoding = ""
+    for mark, name in MARKS:
+        if not encoding and start.startswith(mark):
+            encoding = name
+    if not encoding and 8 * start.count(b"\0") <= len(start):
+        return ""
+    what = f"is {encoding}" if encoding else "is full of zero bytes, as UTF-16 and binary files are"
+    return (
+        f"The text {what}, and its bytes would be learned as they are. Convert it to UTF-8 first, "
+        f"as by: iconv -f {encoding or 'UTF-16'} -t UTF-8 OLD > NEW"
+    )
 
 
 def decode(data: bytes) -> str:
