@@ -9,7 +9,7 @@ from typing import Any
 
 from tinygpt.core.config import LN_VOCAB
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.memory import Plan
+from tinygpt.core.plan.memory import Plan
 from tinygpt.runs import writing
 
 INK, GRID, TRAIN, VAL = "#22303c", "#dfe4e8", "#2f6fde", "#e8710a"

@@ -20,8 +20,8 @@ from typing import Any
 from tinygpt import __version__
 from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, SampleConfig, TrainConfig, preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.lowering import Lowered
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.plan.cpu.lowering import Lowered
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
@@ -31,7 +31,7 @@ INPUTS = (
     "web/src/**/*",
     "web/public/*",
     "web/*.*",
-    "tinygpt/core/*.py",
+    "tinygpt/core/**/*.py",
     "tinygpt/data/recipes.py",
     "tinygpt/kernels/*",
     "tinygpt/site.py",

@@ -9,8 +9,7 @@ import pytest
 from cli_helpers import one_line_error, succeed, tinygpt
 
 from tinygpt.core.config import preset
-from tinygpt.core.cost import program_flops
-from tinygpt.core.lowering import Lowered
+from tinygpt.core.plan.cpu.lowering import Lowered
 
 
 def test_program_prints_every_op_with_its_cost() -> None:
@@ -20,7 +19,7 @@ def test_program_prints_every_op_with_its_cost() -> None:
     for kernel in {op.kernel for op in ops}:
         assert kernel in shown
     assert f"{len(ops)} ops" in shown
-    assert f"{program_flops(lowered.programs['train']) / 1e6:,.1f}" in shown
+    assert f"{lowered.programs['train'].flops() / 1e6:,.1f}" in shown
     assert "arena" in shown
 
 
@@ -54,7 +53,7 @@ def test_bench_prints_a_json_object_a_line(tmp_path: Path) -> None:
         assert row["threads"] == 1
         assert row["tokens_per_s"] == pytest.approx(1000 * 16 * 32 / row["ms_per_step"])
         assert row["gflops"] == pytest.approx(
-            program_flops(Lowered(preset("tiny")).programs["train"]) / row["ms_per_step"] / 1e6
+            Lowered(preset("tiny")).programs["train"].flops() / row["ms_per_step"] / 1e6
         )
         assert 2 < row["loss"] < 6
     assert "<svg" in picture.read_text()

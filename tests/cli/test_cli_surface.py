@@ -25,7 +25,7 @@ from tinygpt.core.config import (
     TrainConfig,
     preset,
 )
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.data import Corpus
 from tinygpt.plots import smoothed
 

@@ -14,9 +14,8 @@ from test_cli_resume import SIGNAL_AT_STEP, assert_same_run, last
 
 from tinygpt.cli.engine_specs import listed_engines, spec_options
 from tinygpt.core.config import preset
-from tinygpt.core.cost import bytes_touched, flops
-from tinygpt.core.gpu_dispatch import Device
-from tinygpt.core.gpu_lowering import GpuLowered
+from tinygpt.core.ops.gpu import Device
+from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.engines.select import EngineChoice, available_engines, changed
 
 
@@ -122,8 +121,8 @@ def test_profile_counts_an_op_once() -> None:
     for row in rows:
         own = [op for op in ops if op.kernel == row["kernel"]]
         assert row["calls"] == len(own)
-        assert row["gflops"] * row["ms"] * 1e6 == pytest.approx(sum(map(flops, own)))
-        assert row["gbytes_per_s"] * row["ms"] * 1e6 == pytest.approx(sum(map(bytes_touched, own)))
+        assert row["gflops"] * row["ms"] * 1e6 == pytest.approx(sum(op.flops() for op in own))
+        assert row["gbytes_per_s"] * row["ms"] * 1e6 == pytest.approx(sum(op.bytes_touched() for op in own))
 
 
 @needs_adapter

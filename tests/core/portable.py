@@ -6,8 +6,10 @@ Run by CPython and by MicroPython; test_micropython.py compares the two outputs 
 from bits import bits
 from toy import ToyEngine, ToyHost
 
-from tinygpt.core import config, lowering, parameters, rng, sampler, text, trainer
+from tinygpt.core import config, rng, sampler, text, trainer
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models import parameters
+from tinygpt.core.plan.cpu import lowering
 
 for name in config.preset_names():
     run = config.preset(name)

@@ -2,8 +2,9 @@
 
 from bits import bits
 
-from tinygpt.core import config, gpu_recipe
+from tinygpt.core import config
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.plan.gpu import recipe as gpu_recipe
 
 DEVICES = (
     {},

@@ -13,7 +13,7 @@ from tinygpt.core.config import (
     validates,
 )
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import is_linear_weight, parameter_count, parameters
+from tinygpt.core.models.parameters import is_linear_weight, parameter_count, parameters
 
 # The table of the design: layers, d_model, heads, ctx, batch, steps, millions of parameters.
 DESIGN = {

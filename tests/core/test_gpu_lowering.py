@@ -12,13 +12,13 @@ from wgsl_text import Workgroup, declared_bindings, declared_overrides, override
 
 from tinygpt.core.config import RunConfig, preset, preset_names
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_dispatch import Device, Dispatch
-from tinygpt.core.gpu_lowering import GpuLowered
-from tinygpt.core.gpu_memory import FLAT, verify_gpu_plan
-from tinygpt.core.gpu_recipe import recipe_of
-from tinygpt.core.layout import Layout
-from tinygpt.core.ops import Tensor
-from tinygpt.core.program import programs
+from tinygpt.core.models.gpt import programs
+from tinygpt.core.ops.gpu import Device, Dispatch
+from tinygpt.core.ops.op import Tensor
+from tinygpt.core.plan.gpu.lowering import GpuLowered
+from tinygpt.core.plan.gpu.memory import FLAT, verify_gpu_plan
+from tinygpt.core.plan.gpu.recipe import recipe_of
+from tinygpt.core.plan.layout import Layout
 
 KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
 ALIGNMENT = 256  # bytes: WebGPU's default minStorageBufferOffsetAlignment

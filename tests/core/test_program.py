@@ -5,15 +5,15 @@ from itertools import pairwise
 import pytest
 
 from tinygpt.core.config import preset, preset_names
-from tinygpt.core.cost import program_flops
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.layout import LINE, Layout
-from tinygpt.core.lowering import Lowered
-from tinygpt.core.memory import Slot, place, plan, verify_plan
-from tinygpt.core.ops import KERNEL_NAMES, PARSED, Program, Tensor
-from tinygpt.core.parameters import parameter_count
-from tinygpt.core.program import programs
-from tinygpt.core.verify import verify
+from tinygpt.core.models.gpt import programs
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.ops import KERNEL_NAMES
+from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.plan.layout import LINE, Layout
+from tinygpt.core.plan.memory import Slot, place, plan, verify_plan
+from tinygpt.core.plan.verify import verify
 
 SMALL = preset("tiny")
 
@@ -86,14 +86,14 @@ def test_a_steps_flops_are_six_a_weight_and_token():
     tokens = config.train.batch * config.model.ctx
     attention = 7 * 2 * config.train.batch * config.model.d_model * config.model.layers
     attention *= config.model.ctx * (config.model.ctx + 1) // 2
-    assert program_flops(program) == 6 * linear * tokens + attention
+    assert program.flops() == 6 * linear * tokens + attention
 
 
 def test_words_hold_what_the_op_holds(lowered):
     words = lowered.words["train"]
     at = 0
     for op in lowered.programs["train"].ops:
-        signature = PARSED[op.kernel]
+        signature = op.declared
         assert KERNEL_NAMES[words[at]] == op.kernel
         tensors = words[at + 2 : at + 2 + len(op.tensors)]
         for line, tensor in zip(tensors, op.tensors, strict=True):

@@ -11,7 +11,7 @@ from page_helpers import OpenPage, fact, press, stat, step, stop, wait_for_step
 from playwright.sync_api import expect
 
 from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, RunConfig, TrainConfig, preset
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.progress import Progress
 from tinygpt.engines.base import State
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt

@@ -6,7 +6,7 @@ import torch
 
 from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 from tinygpt.core.trainer import run_now
 from tinygpt.engines.spec import SpecEngine
 from tinygpt.reference.model import GPT

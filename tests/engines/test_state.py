@@ -7,7 +7,7 @@ from gpu_here import webgpu
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.trainer import run_now
 from tinygpt.engines.base import State
 from tinygpt.engines.native import NativeEngine

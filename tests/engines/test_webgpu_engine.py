@@ -13,7 +13,7 @@ from tinygpt.bench.parity import parity
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import SampleConfig, preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_dispatch import Device
+from tinygpt.core.ops.gpu import Device
 from tinygpt.core.rng import eval_offsets
 from tinygpt.core.sampler import generate
 from tinygpt.core.trainer import Diverged, Host, Trainer, run_now

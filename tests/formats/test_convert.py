@@ -7,7 +7,7 @@ import pytest
 from format_samples import MODEL, OriginalFile, assert_same, sample_checkpoint
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.formats import convert, inspect_model, load_model, read_header, save_huggingface, save_tinygpt
 
 

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 from tinygpt.formats import load_huggingface, load_model, save_huggingface
 from tinygpt.formats.byte_tokenizer import byte_letters
 

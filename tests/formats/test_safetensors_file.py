@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 from tinygpt.formats import load_safetensors, save_safetensors
 
 FUZZ = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

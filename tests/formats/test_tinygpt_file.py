@@ -11,7 +11,7 @@ import pytest
 from format_samples import MODEL, OriginalFile, assert_same, packed, sample_checkpoint
 
 from tinygpt.core.config import ModelConfig
-from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.progress import Progress
 from tinygpt.formats import Checkpoint, load_tinygpt, read_header, save_tinygpt
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from error_bounds import SMALLEST, U, error_bound
 
-from tinygpt.core.ops import PARSED, Op, bits_float, float_bits
+from tinygpt.core.ops.op import KERNELS, Op, bits_float, float_bits
 from tinygpt.kernels.spec import SPEC
 
 Dims = dict[str, Any]
@@ -95,7 +95,7 @@ def case_id(value: Any) -> str:
 
 
 def op_of(kernel: str, dims: Dims) -> Op:
-    return Op(kernel, [], [dims[name] for name in PARSED[kernel].dims], [])
+    return Op(kernel, [], [dims[name] for name in KERNELS[kernel].dims], [])
 
 
 def shape_of(kernel: str, name: str, dims: Dims) -> tuple[int, ...]:
@@ -109,13 +109,13 @@ def shape_of(kernel: str, name: str, dims: Dims) -> tuple[int, ...]:
 
 def make_case(kernel: str, dims: Dims, seed: int = 0, dtype: Any = np.float64) -> Case:
     """All arguments of one call. Outputs hold what stands there before it: a number to add to, or NaN."""
-    signature = PARSED[kernel]
-    random = np.random.default_rng([seed, sorted(PARSED).index(kernel)])
+    signature = KERNELS[kernel]
+    random = np.random.default_rng([seed, sorted(KERNELS).index(kernel)])
     case: Case = {name: dims[name] for name in signature.dims}
     for name in signature.scalars:
         case[name] = bits_float(float_bits(dims.get(name, SCALARS[name])))
     updated = op_of(kernel, dims).updated()
-    for name in signature.inputs + signature.outputs:
+    for name in signature.tensors:
         if name in signature.optional and name in dims:
             case[name] = None
         elif name in signature.inputs or name in updated:
@@ -179,7 +179,7 @@ def run_spec(kernel: str, case: Case) -> dict[str, Any]:
     """The outputs of the specification, in the case's dtype; the case is left as it was."""
     arguments = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in case.items()}
     SPEC[kernel](**arguments)
-    return {name: arguments[name] for name in PARSED[kernel].outputs if arguments[name] is not None}
+    return {name: arguments[name] for name in KERNELS[kernel].outputs if arguments[name] is not None}
 
 
 def assert_matches_spec(kernel: str, dims: Dims, outputs: dict[str, Any], seed: int = 0, unit: float = U) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygpt.core.lowering import scratch_floats
-from tinygpt.core.ops import KERNEL_NAMES, PARSED, Op, float_bits
+from tinygpt.core.ops import KERNEL_NAMES
+from tinygpt.core.ops.op import KERNELS, Op, float_bits
 from tinygpt.engines import native
 from tinygpt.kernels.build import compile_kernels
 
@@ -38,11 +38,11 @@ def library(lanes: int) -> ctypes.CDLL:
 
 def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1) -> dict[str, Any]:
     """The outputs that the case has, by name; the case is left as it was."""
-    signature = PARSED[kernel]
-    names = signature.inputs + signature.outputs
+    signature = KERNELS[kernel]
+    names = signature.tensors
     arrays = {name: np.asarray(case[name]) for name in names if case[name] is not None}
     op = Op(kernel, [], [case[name] for name in signature.dims], [float_bits(case[name]) for name in signature.scalars])
-    scratch = np.full(scratch_floats(op), np.nan, np.float32)
+    scratch = np.full(op.scratch_floats(), np.nan, np.float32)
 
     arena = AlignedArena(sum(a.size + 2 * GUARD for a in [*arrays.values(), scratch]) + GUARD)
     offsets = {name: arena.put(array) for name, array in arrays.items()}

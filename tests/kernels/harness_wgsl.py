@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 from wgsl_case import GUARD, GUARD_BITS, in_buffer, op_and_arrays, outputs_of
 
-from tinygpt.core.gpu_dispatch import Device, Dispatch
-from tinygpt.core.gpu_lowering import dispatches_of
+from tinygpt.core.ops.gpu import Device, Dispatch, Target
 
 wgpu = pytest.importorskip("wgpu", reason="wgpu-py is not installed")
 
 from tinygpt.engines.gpu import all_adapters, is_software, without_checks  # noqa: E402
 
-KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
+TEXTS = Path(__file__).parents[2] / "tinygpt" / "kernels"
 ADAPTERS = [adapter for adapter in all_adapters() if adapter.info["backend_type"] == "Vulkan"]
 if not ADAPTERS:
     pytest.skip("wgpu finds no Vulkan adapter, not even a software one", allow_module_level=True)
@@ -36,7 +35,7 @@ def run_kernel(kernel: str, case: dict[str, Any], device: Device, slices: int = 
     """The outputs that the case has, by name; the case is left as it was."""
     op, stored = op_and_arrays(kernel, case, slices)
     buffers = {name: buffer_with(array) for name, array in stored.items()}
-    play(dispatches_of(op, 0, device, slices), buffers, stored)
+    play(op.declared.dispatch(op, Target(device, slices)), buffers, stored)
     after = {}
     for name, array in stored.items():
         raw = np.frombuffer(gpu().queue.read_buffer(buffers[name]), np.int32)
@@ -54,7 +53,7 @@ def buffer_with(array: np.ndarray) -> Any:
 @functools.cache
 def module(files: tuple[str, ...], f16: bool) -> Any:
     """As the engine has it: without wgpu's checks, which would keep a kernel from the guards."""
-    text = ("enable f16;\n" if f16 else "") + "\n".join((KERNELS / file).read_text() for file in files)
+    text = ("enable f16;\n" if f16 else "") + "\n".join((TEXTS / file).read_text() for file in files)
     return without_checks(gpu(), text) or gpu().create_shader_module(code=text)
 
 

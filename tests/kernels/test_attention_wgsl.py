@@ -5,15 +5,14 @@ import pytest
 from cases import ALL_CASES, Dims, assert_matches_spec, case_id, make_case
 from harness_wgsl import gpu, run_kernel
 
-from tinygpt.core import gpu_attention
-from tinygpt.core.gpu_dispatch import Device
-from tinygpt.core.gpu_lowering import dispatches_of
-from tinygpt.core.ops import PARSED, Op, Tensor
+from tinygpt.core.ops import attention
+from tinygpt.core.ops.gpu import Device, Target
+from tinygpt.core.ops.op import KERNELS, Op, Tensor
 
-KERNELS = ("attention", "attention_backward")
+NAMES = ("attention", "attention_backward")
 LARGE = [{"B": 1, "T": T, "H": 1, "D": D} for T, D in [(512, 32), (300, 20), (130, 64), (96, 128)]]
-CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in KERNELS]
-CASES += [(kernel, dims) for kernel in KERNELS for dims in LARGE]
+CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in NAMES]
+CASES += [(kernel, dims) for kernel in NAMES for dims in LARGE]
 
 
 def roomy() -> Device:
@@ -24,9 +23,9 @@ def roomy() -> Device:
 
 
 def op_of(kernel: str, dims: Dims) -> Op:
-    signature = PARSED[kernel]
+    signature = KERNELS[kernel]
     op = Op(kernel, [], [dims[name] for name in signature.dims], [])
-    op.tensors = [Tensor(name, op.shape(name)) for name in signature.inputs + signature.outputs]
+    op.tensors = [Tensor(name, op.shape(name)) for name in signature.tensors]
     return op
 
 
@@ -37,7 +36,7 @@ def test_equals_the_spec(kernel, dims):
 
 
 @pytest.mark.parametrize("dims", LARGE, ids=case_id)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", NAMES)
 def test_equals_the_spec_with_large_tiles(kernel, dims):
     case = make_case(kernel, dims, dtype=np.float32)
     assert_matches_spec(kernel, dims, run_kernel(kernel, case, roomy()))
@@ -48,33 +47,33 @@ TILES = [(8, 8, 1), (8, 2, 2), (4, 3, 1), (4, 4, 2), (2, 8, 1), (3, 1, 1), (16, 
 
 
 @pytest.mark.parametrize("tile", TILES, ids=str)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", NAMES)
 def test_every_tile_gives_the_same(kernel, tile, monkeypatch):
-    monkeypatch.setattr(gpu_attention, "attention_tiles", lambda op, device: tile)
+    monkeypatch.setattr(attention, "attention_tiles", lambda op, device: tile)
     dims = {"B": 2, "T": 77, "H": 2, "D": 28}
     case = make_case(kernel, dims, dtype=np.float32)
     assert_matches_spec(kernel, dims, run_kernel(kernel, case, Device()))
 
 
 @pytest.mark.parametrize("D", [1, 4, 5, 16, 20, 32, 48, 64, 128, 256])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", NAMES)
 def test_tiles_keep_to_the_limits(kernel, D):
     op, limits = op_of(kernel, {"B": 8, "T": 512, "H": 12, "D": D}), Device()
-    tile = gpu_attention.attention_tiles(op, limits)
+    tile = attention.attention_tiles(op, limits)
     if D % 4 == 0 and D <= 64:
         assert tile is not None
     if tile is not None:
-        assert gpu_attention.fits(op, tile, limits)
+        assert attention.fits(op, tile, limits)
 
 
 @pytest.mark.parametrize("D", [5, 32, 64])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", NAMES)
 def test_memory_is_linear_in_the_context(kernel, D):
     """The dispatches name the op's own tensors alone, and twice the context doubles them."""
 
     def bytes_of(T: int) -> int:
         op = op_of(kernel, {"B": 2, "T": T, "H": 3, "D": D})
-        bound = [t for d in dispatches_of(op, 0, Device(), 1) for _, t in d.reads + d.writes if t is not None]
+        bound = [t for d in op.declared.dispatch(op, Target(Device())) for _, t in d.reads + d.writes if t is not None]
         assert {tensor.name for tensor in bound} == {tensor.name for tensor in op.tensors if tensor is not None}
         return sum(4 * tensor.size for tensor in bound)
 
@@ -84,7 +83,7 @@ def test_memory_is_linear_in_the_context(kernel, D):
 def test_a_grid_longer_than_an_axis_is_folded():
     device = Device()
     device.max_groups = 5
-    for kernel in KERNELS:
+    for kernel in NAMES:
         for D in (5, 16):
             dims = {"B": 2, "T": 33, "H": 2, "D": D}
             case = make_case(kernel, dims, dtype=np.float32)

@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 
 from tinygpt.core.config import preset
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 from tinygpt.core.rng import INIT, philox
 from tinygpt.kernels.init import exact_cos_sin, exact_log, initial_weights, normal, philox_words
 

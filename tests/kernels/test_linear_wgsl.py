@@ -6,13 +6,14 @@ from cases import ALL_CASES, assert_matches_spec, case_id, make_case
 from harness_wgsl import buffer_with, gpu, play, run_kernel
 from wgsl_case import op_and_arrays, unsliced
 
-from tinygpt.core import gpu_linear
-from tinygpt.core.gpu_dispatch import Device
+from tinygpt.core.ops import linear, linear_tiles
+from tinygpt.core.ops.gpu import Device, Target
 
-CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in gpu_linear.LINEAR_KERNELS]
+LINEAR = ("linear", "linear_gelu", "linear_backward_input", "linear_backward_weight")
+CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in LINEAR]
 WIDE = [
     (kernel, {"N": 132, "O": 136, "I": 72} | ({"accumulate": 1} if kernel == "linear_backward_weight" else {}))
-    for kernel in gpu_linear.LINEAR_KERNELS
+    for kernel in LINEAR
 ]
 F16_UNIT = 2.0**-11  # the unit roundoff of float16
 
@@ -46,10 +47,10 @@ def test_equals_the_specification(kernel, dims, subgroups, slices):
     assert_matches_spec(kernel, dims, outputs)
 
 
-@pytest.mark.parametrize("tile", gpu_linear.TILES, ids=lambda tile: "x".join(map(str, tile[:5])))
+@pytest.mark.parametrize("tile", linear_tiles.TILES, ids=lambda tile: "x".join(map(str, tile[:5])))
 @pytest.mark.parametrize("kernel, dims", WIDE, ids=case_id)
 def test_every_tile_equals_the_specification(kernel, dims, tile, monkeypatch):
-    monkeypatch.setattr(gpu_linear, "tile_of", lambda *_: tile)
+    monkeypatch.setattr(linear, "tile_of", lambda *_: tile)
     slices = 2 if kernel == "linear_backward_weight" else 1
     outputs = run_kernel(kernel, make_case(kernel, dims, dtype=np.float32), big_device(), slices)
     assert_matches_spec(kernel, dims, outputs)
@@ -67,16 +68,16 @@ def test_float16_tiles_round_like_float16(kernel, dims):
 def test_small_devices_get_small_tiles():
     small, big = Device(), big_device(processors=128)
     for rows, columns in [(64, 64), (2048, 768), (4096, 4096)]:
-        tile = gpu_linear.tile_of([gpu_linear.Product(rows, columns, 256)], small)
-        assert gpu_linear.shared_bytes(tile, 16) <= small.max_shared
-    assert gpu_linear.tile_of([gpu_linear.Product(4096, 4096, 256)], big).rows == 128
-    assert gpu_linear.tile_of([gpu_linear.Product(1024, 96, 384)], big).splits > 1
+        tile = linear_tiles.tile_of([linear_tiles.Product(rows, columns, 256)], small)
+        assert linear_tiles.shared_bytes(tile, 16) <= small.max_shared
+    assert linear_tiles.tile_of([linear_tiles.Product(4096, 4096, 256)], big).rows == 128
+    assert linear_tiles.tile_of([linear_tiles.Product(1024, 96, 384)], big).splits > 1
 
 
 @pytest.mark.parametrize("slices", [1, 3])
 @pytest.mark.parametrize("dims", [{"N": 132, "O": 136, "I": 72}, {"N": 200, "O": 32, "I": 20}], ids=case_id)
 def test_both_gradients_in_one_dispatch_are_those_of_two(dims, slices, monkeypatch):
-    monkeypatch.setattr(gpu_linear, "tile_of", lambda *_: gpu_linear.TILES[-1])
+    monkeypatch.setattr(linear, "tile_of", lambda *_: linear_tiles.TILES[-1])
     by_input = make_case("linear_backward_input", dims, dtype=np.float32)
     by_weight = make_case("linear_backward_weight", {**dims, "accumulate": 0}, dtype=np.float32)
     by_weight["dy"] = by_input["dy"]
@@ -86,10 +87,10 @@ def test_both_gradients_in_one_dispatch_are_those_of_two(dims, slices, monkeypat
     first, stored = op_and_arrays("linear_backward_input", by_input, slices)
     second, of_weight = op_and_arrays("linear_backward_weight", by_weight, slices)
     second.tensors[0] = first.tensors[0]
-    assert gpu_linear.are_pair(first, second)
+    assert linear.are_pair(first, second)
     stored |= of_weight
     buffers = {name: buffer_with(array) for name, array in stored.items()}
-    play(gpu_linear.backward(first, second, Device(), slices), buffers, stored)
+    play(linear.backward(first, second, Target(Device(), slices)), buffers, stored)
     for name, expected in apart.items():
         raw = np.frombuffer(gpu().queue.read_buffer(buffers[name]), np.float32)[: stored[name].size]
         got = raw.reshape(expected.shape) if name == "dx" else unsliced(raw, slices, expected)

@@ -6,8 +6,7 @@ from harness import cpu_lanes, poisoned
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import SampleConfig, preset
-from tinygpt.core.lowering import scratch_floats
-from tinygpt.core.ops import Op
+from tinygpt.core.ops.op import Op
 from tinygpt.core.sampler import generate
 from tinygpt.core.trainer import run_now
 from tinygpt.engines.native import NativeEngine
@@ -38,8 +37,8 @@ class WatchedEngine(NativeEngine):
             start = plan.start(mode, tensor)
             foreign[start : start + tensor.size] = False
         writes = [(plan.start(mode, tensor), tensor.size) for tensor in op.writes()]
-        if scratch_floats(op):
-            writes.append((plan.starts[mode][f"scratch.{index}"], scratch_floats(op)))
+        if op.scratch_floats():
+            writes.append((plan.starts[mode][f"scratch.{index}"], op.scratch_floats()))
         for start, size in writes:
             foreign[start : start + size] = kept[start : start + size] = False
         return foreign, kept

@@ -1,23 +1,30 @@
-"""The WGSL kernels of core/gpu_rows.py against the specification, with and without subgroups, in one slice and more."""
+"""WGSL kernels over rows and flat vectors equal the specification, with and without subgroups, in one slice or more."""
 
 import numpy as np
 import pytest
 from cases import ALL_CASES, assert_matches_spec, case_id, make_case
-from harness_wgsl import KERNELS, run_kernel
+from harness_wgsl import TEXTS, run_kernel
 from wgsl_case import is_gradient
 from wgsl_text import declared_bindings, declared_overrides
 
-from tinygpt.core import gpu_rows
-from tinygpt.core.gpu_dispatch import Device
-from tinygpt.core.gpu_rows import ROWS_KERNELS
-from tinygpt.core.ops import PARSED, Op, Tensor, float_bits
+from tinygpt.core.ops import cross_entropy, layernorm
+from tinygpt.core.ops.gpu import Device, Target
+from tinygpt.core.ops.op import KERNELS, Op, Tensor, float_bits
 
 
 def is_sliced(kernel):
-    return any(is_gradient(kernel, name) for name in PARSED[kernel].inputs + PARSED[kernel].outputs)
+    return any(is_gradient(kernel, name) for name in KERNELS[kernel].tensors)
 
 
-CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in ROWS_KERNELS]
+ELSEWHERE = (
+    "linear",
+    "linear_gelu",
+    "linear_backward_input",
+    "linear_backward_weight",
+    "attention",
+    "attention_backward",
+)
+CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel not in ELSEWHERE]
 CASES += [
     ("layernorm", {"N": 3, "C": 1280}),  # several workgroups' worth of lanes in a row
     ("layernorm", {"N": 600, "C": 96}),  # 32 lanes a row
@@ -45,7 +52,8 @@ def test_equals_the_specification(kernel, dims, slices, subgroups):
 
 @pytest.mark.parametrize("lanes", [1, 4, 16, 64])
 def test_any_number_of_lanes_within_and_beyond_a_subgroup(lanes, monkeypatch):
-    monkeypatch.setattr(gpu_rows, "row_lanes", lambda rows, words, device: lanes)
+    for module in (layernorm, cross_entropy):
+        monkeypatch.setattr(module, "row_lanes", lambda rows, words, device: lanes)
     for kernel, dims in [("layernorm", {"N": 37, "C": 100}), ("cross_entropy", {"N": 37, "V": 100, "count": 37})]:
         outputs = run_kernel(kernel, make_case(kernel, dims, dtype=np.float32), device_with(True))
         assert_matches_spec(kernel, dims, outputs)
@@ -87,19 +95,19 @@ def test_a_bad_gradient_reaches_the_weights():
 
 def dispatches(kernel, dims, device, slices):
     """Those of a case, of which only the shapes matter."""
-    case, signature = make_case(kernel, dims), PARSED[kernel]
-    names = signature.inputs + signature.outputs
+    case, signature = make_case(kernel, dims), KERNELS[kernel]
+    names = signature.tensors
     tensors = [None if case[name] is None else Tensor(name, np.shape(case[name])) for name in names]
     scalars = [float_bits(case[name]) for name in signature.scalars]
     op = Op(kernel, tensors, [case[name] for name in signature.dims], scalars)
-    return ROWS_KERNELS[kernel](op, 0, device, slices)
+    return op.declared.dispatch(op, Target(device, slices))
 
 
 @pytest.mark.parametrize("kernel, dims", CASES, ids=case_id)
 def test_dispatches_are_what_the_text_declares(kernel, dims):
     for subgroups in (False, True):
         for dispatch in dispatches(kernel, dims, device_with(subgroups), 3):
-            text = "\n".join((KERNELS / file).read_text() for file in dispatch.files)
+            text = "\n".join((TEXTS / file).read_text() for file in dispatch.files)
             bound = [(name, "read") for name, _ in dispatch.reads] + [
                 (name, "read_write") for name, _ in dispatch.writes
             ]

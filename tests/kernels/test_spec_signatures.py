@@ -1,4 +1,4 @@
-"""The specification covers core.ops.SIGNATURES, name for name, and writes what it says it writes."""
+"""The specification covers core/ops, name for name, and writes what it says it writes."""
 
 import inspect
 
@@ -7,7 +7,8 @@ import pytest
 from cases import ALL_CASES, case_id, make_case, run_spec
 from error_bounds import U, error_bound
 
-from tinygpt.core.ops import KERNEL_NAMES, PARSED
+from tinygpt.core.ops import KERNEL_NAMES
+from tinygpt.core.ops.op import KERNELS
 from tinygpt.kernels.spec import SPEC
 
 
@@ -17,9 +18,9 @@ def test_every_kernel_is_specified():
 
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
 def test_parameters_are_the_signature(kernel):
-    signature = PARSED[kernel]
+    signature = KERNELS[kernel]
     parameters = inspect.signature(SPEC[kernel]).parameters
-    assert list(parameters) == signature.inputs + signature.outputs + signature.dims + signature.scalars
+    assert list(parameters) == signature.tensors + signature.dims + signature.scalars
     assert all(parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in parameters.values())
     optional = [name for name, parameter in parameters.items() if "None" in str(parameter.annotation)]
     assert optional == signature.optional
@@ -28,13 +29,13 @@ def test_parameters_are_the_signature(kernel):
 @pytest.mark.parametrize("kernel, dims", ALL_CASES, ids=case_id)
 def test_inputs_are_left_alone_and_outputs_written_whole(kernel, dims):
     case = make_case(kernel, dims)
-    inputs = PARSED[kernel].inputs
+    inputs = KERNELS[kernel].inputs
     arguments = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in case.items()}
     for name in inputs:
         if arguments[name] is not None:
             arguments[name].flags.writeable = False
     assert SPEC[kernel](**arguments) is None
-    for name in PARSED[kernel].outputs:
+    for name in KERNELS[kernel].outputs:
         written = arguments[name]
         if written is not None and name.startswith("cache") and kernel == "attention_one":
             written = written[: dims["position"] + 1]
@@ -47,7 +48,7 @@ ACCUMULATING = [(kernel, dims) for kernel, dims in ALL_CASES if dims.get("accumu
 @pytest.mark.parametrize("kernel, dims", ACCUMULATING, ids=case_id)
 def test_accumulating_adds_what_overwriting_writes(kernel, dims):
     case = make_case(kernel, dims)
-    names = [name for name in PARSED[kernel].updated if case[name] is not None]
+    names = [name for name in KERNELS[kernel].updated if case[name] is not None]
     before = {name: case[name] for name in names}
     added = run_spec(kernel, case)
     fresh = {name: np.zeros_like(case[name]) if name == "dwte" else np.full_like(case[name], np.nan) for name in names}

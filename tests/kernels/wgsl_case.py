@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygpt.core.gpu_dispatch import SLICE_LINE
-from tinygpt.core.ops import PARSED, Op, Tensor, float_bits
+from tinygpt.core.ops.gpu import SLICE_LINE
+from tinygpt.core.ops.op import KERNELS, Op, Tensor, float_bits
 
 GUARD = 64  # floats behind every tensor
 GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes it
@@ -31,7 +31,7 @@ def unsliced(flat: np.ndarray, slices: int, like: np.ndarray) -> np.ndarray:
 
 
 def is_gradient(kernel: str, name: str) -> bool:
-    return name == "grads" or (name in PARSED[kernel].updated and name.startswith("d"))
+    return name == "grads" or (name in KERNELS[kernel].updated and name.startswith("d"))
 
 
 def in_buffer(array: np.ndarray) -> np.ndarray:
@@ -40,8 +40,8 @@ def in_buffer(array: np.ndarray) -> np.ndarray:
 
 def op_and_arrays(kernel: str, case: dict[str, Any], slices: int) -> tuple[Op, dict[str, np.ndarray]]:
     """The case's call, and what lies in the buffer of each tensor before it."""
-    signature = PARSED[kernel]
-    names = signature.inputs + signature.outputs
+    signature = KERNELS[kernel]
+    names = signature.tensors
     tensors: dict[str, Tensor | None] = {}
     stored: dict[str, np.ndarray] = {}
     for name in names:
@@ -60,8 +60,8 @@ def outputs_of(
 ) -> dict[str, Any]:
     """The call's outputs by name, from what lies in each buffer after it, as int32; its inputs must be untouched."""
     outputs = {}
-    signature = PARSED[kernel]
-    for name in signature.inputs + signature.outputs:
+    signature = KERNELS[kernel]
+    for name in signature.tensors:
         if case[name] is None:
             continue
         raw = after[name]

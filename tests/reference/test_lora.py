@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig, TrainConfig, preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.trainer import Host, Trainer, run_now
 from tinygpt.engines.base import State
 from tinygpt.formats import load_safetensors, save_safetensors

@@ -8,7 +8,7 @@ import torch
 
 from tinygpt.core.config import RunConfig, SampleConfig, preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 from tinygpt.core.progress import Progress
 from tinygpt.core.rng import batch_offsets, eval_offsets
 from tinygpt.core.sampler import generate

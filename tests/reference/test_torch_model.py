@@ -8,7 +8,7 @@ import torch
 
 from tinygpt.core.config import LN_VOCAB, ModelConfig, preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import GPT, Cache
 

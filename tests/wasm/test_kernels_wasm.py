@@ -5,8 +5,8 @@ import pytest
 from cases import ALL_CASES, assert_matches_spec, case_id, make_case
 from harness import GUARD, AlignedArena, in_arena
 
-from tinygpt.core.lowering import scratch_floats
-from tinygpt.core.ops import KERNEL_NAMES, PARSED, Op, float_bits
+from tinygpt.core.ops import KERNEL_NAMES
+from tinygpt.core.ops.op import KERNELS, Op, float_bits
 
 MODULES = [("scalar", 1, False), ("simd", 1, False), ("relaxed", 1, False), ("relaxed", 3, False), ("simd", 2, True)]
 NOTHING = {"batch": 1, "ctx": 1, "grad_accum": 1, "seed": 0, "parameters": 0, "places": {}, "moves": []}
@@ -19,21 +19,21 @@ class Cases:
         self.made = [make_case(kernel, dims, dtype=np.float32) for kernel, dims in ALL_CASES]
         self.ops = [self.op(kernel, case) for (kernel, _), case in zip(ALL_CASES, self.made, strict=True)]
         sizes = [a.size + 2 * GUARD for case in self.made for a in case.values() if isinstance(a, np.ndarray)]
-        sizes += [scratch_floats(op) + 2 * GUARD for op in self.ops]
+        sizes += [op.scratch_floats() + 2 * GUARD for op in self.ops]
         self.arena = AlignedArena(sum(sizes) + GUARD)
         self.places, self.words = [], {}
         for index, ((kernel, _), case, op) in enumerate(zip(ALL_CASES, self.made, self.ops, strict=True)):
-            names = PARSED[kernel].inputs + PARSED[kernel].outputs
+            names = KERNELS[kernel].tensors
             places = {name: self.arena.put(case[name]) for name in names if case[name] is not None}
             words = [places.get(name, -1) for name in names]
-            words.append(self.arena.put(np.full(scratch_floats(op), np.nan, np.float32)))
+            words.append(self.arena.put(np.full(op.scratch_floats(), np.nan, np.float32)))
             words += op.dims + op.scalars
             self.words[str(index)] = [KERNEL_NAMES.index(kernel), len(words) + 2, *words]
             self.places.append(places)
         self.before = self.arena.floats.copy()
 
     def op(self, kernel, case):
-        signature = PARSED[kernel]
+        signature = KERNELS[kernel]
         scalars = [float_bits(case[name]) for name in signature.scalars]
         return Op(kernel, [], [case[name] for name in signature.dims], scalars)
 
@@ -59,7 +59,7 @@ def test_every_kernel_equals_the_specification(cases, after):
     cases.arena.floats[:] = after
     cases.arena.check_guards()
     for (kernel, dims), case, places in zip(ALL_CASES, cases.made, cases.places, strict=True):
-        signature = PARSED[kernel]
+        signature = KERNELS[kernel]
         for name in signature.inputs:
             if name in places:
                 untouched = cases.arena.get(places[name], case[name]).tobytes() == in_arena(case[name]).tobytes()
@@ -72,7 +72,7 @@ def test_threads_and_wide_addresses_do_not_change_a_bit(cases, node):
     keep = np.ones(cases.before.size, bool)  # all but the scratch
     for words, op in zip(cases.words.values(), cases.ops, strict=True):
         begin = 16 * words[-len(op.dims + op.scalars) - 1]
-        keep[begin : begin + scratch_floats(op)] = False
+        keep[begin : begin + op.scratch_floats()] = False
     digests = {
         cases.run(node, "relaxed", threads, force64)[keep].tobytes()
         for threads, force64 in ((1, False), (2, False), (3, False), (2, True))

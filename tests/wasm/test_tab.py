@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tinygpt.core.config import RunConfig, preset, preset_names
-from tinygpt.core.recipe import recipe
+from tinygpt.core.plan.cpu.recipe import recipe
 from tinygpt.core.trainer import Host, Trainer, run_now
 from tinygpt.data import Corpus
 from tinygpt.engines.wasm import WasmEngine

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tinygpt.core.ops import float_bits
-from tinygpt.core.recipe import double_words
+from tinygpt.core.ops.op import float_bits
+from tinygpt.core.plan.cpu.recipe import double_words
 
 MINI = """
 override first: i32;

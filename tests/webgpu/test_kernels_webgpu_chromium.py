@@ -5,8 +5,8 @@ import pytest
 from cases import ALL_CASES, CASES, assert_matches_spec, case_id, make_case
 from wgsl_case import GUARD, GUARD_BITS, in_buffer, op_and_arrays, outputs_of
 
-from tinygpt.core.gpu_lowering import dispatches_of
-from tinygpt.core.gpu_recipe import Pipelines, device_of
+from tinygpt.core.ops.gpu import Target
+from tinygpt.core.plan.gpu.recipe import Pipelines, device_of
 
 ALIGNMENT = 64  # floats: bindings begin at multiples of 256 bytes
 ABSENT = 4  # floats that stand for a tensor that is not there
@@ -52,7 +52,7 @@ class CaseRun:
         for name, array in self.stored.items():
             self.place(name, array)
         self.words = []
-        for dispatch in dispatches_of(op, 0, device, SLICES):
+        for dispatch in op.declared.dispatch(op, Target(device, SLICES)):
             words = [pipelines.number(dispatch), *dispatch.grid]
             for index, (_, tensor) in enumerate(dispatch.reads + dispatch.writes):
                 name = tensor.name if tensor else f"absent.{index}"

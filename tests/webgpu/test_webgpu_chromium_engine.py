@@ -12,7 +12,7 @@ import pytest
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import SampleConfig, preset, preset_names
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_recipe import device_of, gpu_recipe
+from tinygpt.core.plan.gpu.recipe import device_of, gpu_recipe
 from tinygpt.core.rng import eval_offsets
 from tinygpt.core.sampler import generate
 from tinygpt.core.trainer import run_now

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from tinygpt.bench.workload import Run
-from tinygpt.core import gpu_attention, gpu_linear, gpu_lowering
 from tinygpt.core.config import RunConfig, preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_dispatch import Device
+from tinygpt.core.ops import attention, linear, linear_tiles
+from tinygpt.core.ops.gpu import Device
+from tinygpt.core.plan.gpu import lowering
 from tinygpt.core.trainer import run_now
 from tinygpt.engines import gpu, webgpu
 
@@ -36,7 +37,9 @@ class Swap(NamedTuple):
 
 
 def only(rows: int, splits: int = 1) -> Swap:
-    return Swap(gpu_linear, "TILES", tuple(t for t in gpu_linear.TILES if t.rows == rows and t.splits == splits)[:1])
+    return Swap(
+        linear_tiles, "TILES", tuple(t for t in linear_tiles.TILES if t.rows == rows and t.splits == splits)[:1]
+    )
 
 
 def described_without_subgroups(self: gpu.Gpu, own: Any = gpu.Gpu.describe) -> Device:
@@ -56,16 +59,16 @@ class ImpatientEngine(webgpu.WebGPUEngine):
 VARIANTS: dict[str, list[Swap]] = {
     "as shipped": [],
     "with wgpu's checks at run time": [Swap(gpu, "without_checks", lambda *_: None)],
-    "plain matmul, tiles of 16×16": [Swap(gpu_linear, "takes_tiles", lambda _: False)],
+    "plain matmul, tiles of 16×16": [Swap(linear, "takes_tiles", lambda _: False)],
     "tiles of 128×128 only": [only(128)],
     "tiles of 64×64 only": [only(64)],
     "tiles of 32×32 only": [only(32)],
-    "no teams": [Swap(gpu_linear, "TILES", tuple(tile for tile in gpu_linear.TILES if tile.splits == 1))],
-    "a linear map's gradients apart": [Swap(gpu_lowering, "are_pair", lambda *_: False)],
-    "gradients in one slice": [Swap(gpu_lowering, "MAX_SLICES", 1)],
+    "no teams": [Swap(linear_tiles, "TILES", tuple(tile for tile in linear_tiles.TILES if tile.splits == 1))],
+    "a linear map's gradients apart": [Swap(lowering, "are_pair", lambda *_: False)],
+    "gradients in one slice": [Swap(lowering, "MAX_SLICES", 1)],
     "no subgroups": [Swap(gpu.Gpu, "describe", described_without_subgroups)],
     "float16 tiles": [],
-    "plain attention, a workgroup a row": [Swap(gpu_attention, "attention_tiles", lambda *_: None)],
+    "plain attention, a workgroup a row": [Swap(attention, "attention_tiles", lambda *_: None)],
     "recorded by wgpu-py's methods": [Swap(webgpu, "record", gpu.record_by_methods)],
     "the loss read at every step": [],
 }

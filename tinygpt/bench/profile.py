@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import RunConfig
-from tinygpt.core.cost import bytes_touched, flops
 from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
 
@@ -41,8 +40,8 @@ def profile_step(config: RunConfig, choice: EngineChoice) -> Profile:
         row = by_kernel.setdefault(op.kernel, {"kernel": op.kernel, "calls": 0, "ms": 0.0, "flops": 0, "bytes": 0})
         row["calls"] += 1
         row["ms"] += 1000 * statistics.median(seconds for _, seconds in timings)
-        row["flops"] += flops(op)
-        row["bytes"] += bytes_touched(op)
+        row["flops"] += op.flops()
+        row["bytes"] += op.bytes_touched()
     for row in by_kernel.values():
         row["gflops"], row["gbytes_per_s"] = (rate(row.pop(amount), row["ms"]) for amount in ("flops", "bytes"))
     return Profile(device, meaning, sorted(by_kernel.values(), key=lambda row: -row["ms"]))

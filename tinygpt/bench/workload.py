@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.cost import program_flops
-from tinygpt.core.program import Memory, gradient_program
+from tinygpt.core.models.gpt import Memory, gradient_program
 from tinygpt.core.rng import batch_offsets, philox
 from tinygpt.core.trainer import learning_rate, run_now
 from tinygpt.engines.base import Engine, StepMetrics
@@ -49,4 +48,4 @@ class Run:
 def step_flops(config: RunConfig) -> int:
     """Of one whole step, as the program counts them; the same figure whatever the engine."""
     program = gradient_program(config, Memory(config), accumulate=0, update=True)
-    return program_flops(program) * config.train.grad_accum
+    return program.flops() * config.train.grad_accum

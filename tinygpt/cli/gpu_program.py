@@ -10,8 +10,8 @@ from rich.text import Text
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_dispatch import Device, Dispatch
-from tinygpt.core.gpu_lowering import GpuLowered
+from tinygpt.core.ops.gpu import Device, Dispatch
+from tinygpt.core.plan.gpu.lowering import GpuLowered
 
 DEFAULT = "the limits that every WebGPU device keeps to"
 

@@ -13,10 +13,9 @@ from tinygpt.cli import options
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import DEFAULT_PRESET, RunConfig, preset
-from tinygpt.core.cost import bytes_touched, flops
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.lowering import Lowered
-from tinygpt.core.ops import PARSED, Op, Tensor, bits_float
+from tinygpt.core.ops.op import Op, Tensor, bits_float
+from tinygpt.core.plan.cpu.lowering import Lowered
 
 EXAMPLES = """Examples:
 
@@ -110,15 +109,15 @@ def as_data(name: str, mode: str, lowered: Lowered) -> dict[str, Any]:
 
 
 def op_as_data(op: Op) -> dict[str, Any]:
-    signature = PARSED[op.kernel]
-    names = signature.inputs + signature.outputs
+    signature = op.declared
+    names = signature.tensors
     return {
         "kernel": op.kernel,
         "tensors": {name: t.name for name, t in zip(names, op.tensors, strict=True) if t is not None},
         "dims": dict(zip(signature.dims, op.dims, strict=True)),
         "scalars": dict(zip(signature.scalars, [bits_float(bits) for bits in op.scalars], strict=True)),
-        "flops": flops(op),
-        "bytes": bytes_touched(op),
+        "flops": op.flops(),
+        "bytes": op.bytes_touched(),
     }
 
 
@@ -132,15 +131,15 @@ def show_ops(output: Output, mode: str, lowered: Lowered) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     total_bytes = total_flops = 0
     for index, op in enumerate(lowered.programs[mode].ops):
-        total_bytes, total_flops = total_bytes + bytes_touched(op), total_flops + flops(op)
-        count = len(PARSED[op.kernel].inputs)
-        cost = f"{flops(op) / 1e6:,.1f}" if flops(op) else ""
+        total_bytes, total_flops = total_bytes + op.bytes_touched(), total_flops + op.flops()
+        count = len(op.declared.inputs)
+        cost = f"{op.flops() / 1e6:,.1f}" if op.flops() else ""
         table.add_row(
             str(index),
             op.kernel,
             shapes(op.tensors[:count]),
             shapes(op.tensors[count:]),
-            size_of(bytes_touched(op)),
+            size_of(op.bytes_touched()),
             cost,
         )
     table.add_section()

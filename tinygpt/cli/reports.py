@@ -10,7 +10,7 @@ from tinygpt.cli.display import Display, duration
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import corpus_advice
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.progress import Progress
 from tinygpt.core.text import REPLACEMENT, decode
 from tinygpt.runs import RunFolder

@@ -5,7 +5,7 @@ The original's names are kept where there are any; docs/format.md shows them all
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 from tinygpt.core.progress import LossHistory, Progress
 
 TYPE_CHECKING = False

@@ -20,11 +20,11 @@ from tinygpt.core.config import (
 )
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.feeding import adamw_rates
-from tinygpt.core.gpu_recipe import device_of, gpu_recipe
 from tinygpt.core.header import decode_config, encode_run, encode_state, progress_of
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.plan.cpu.recipe import recipe
+from tinygpt.core.plan.gpu.recipe import device_of, gpu_recipe
 from tinygpt.core.progress import Progress
-from tinygpt.core.recipe import recipe
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import decode
 from tinygpt.core.trainer import Host, Trainer

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
 
 FloatArray = npt.NDArray[np.float32]
 ByteArray = npt.NDArray[np.uint8]

@@ -10,7 +10,7 @@ import numpy as np
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.feeding import adamw_rates
-from tinygpt.core.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics, padded_batches
 from tinygpt.engines.runner import Runner
 

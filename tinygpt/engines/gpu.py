@@ -15,7 +15,7 @@ from typing import Any
 import wgpu
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_dispatch import Device
+from tinygpt.core.ops.gpu import Device
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 SOFTWARE = ("llvmpipe", "lavapipe", "softpipe", "swiftshader", "warp", "microsoft basic render")

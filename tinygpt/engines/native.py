@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.lowering import MAX_THREADS
-from tinygpt.core.ops import Op, Tensor
+from tinygpt.core.ops.op import Op, Tensor
+from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import INIT
 from tinygpt.engines.base import State
 from tinygpt.engines.replay import Array, ReplayEngine

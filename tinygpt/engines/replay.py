@@ -14,10 +14,10 @@ import numpy.typing as npt
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.feeding import adamw_rates
-from tinygpt.core.lowering import Lowered
-from tinygpt.core.ops import Tensor
-from tinygpt.core.parameters import parameter_count, parameters
-from tinygpt.core.program import Memory
+from tinygpt.core.models.gpt import Memory
+from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.ops.op import Tensor
+from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.rng import INIT
 from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics, padded_batches
 from tinygpt.kernels.init import normal

@@ -133,7 +133,7 @@ def browser_files() -> Path:
 def python_files() -> dict[str, str]:
     """What MicroPython gets to see of the package, by path: core, and the package's own __init__.py."""
     package = ROOT / "tinygpt"
-    paths = [package / "__init__.py", *sorted((package / "core").glob("*.py"))]
+    paths = [package / "__init__.py", *sorted((package / "core").rglob("*.py"))]
     return {path.relative_to(package).as_posix(): path.read_text() for path in paths}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.ops import PARSED, Op, Tensor, bits_float
+from tinygpt.core.ops.op import Op, Tensor, bits_float
 from tinygpt.engines.base import State
 from tinygpt.engines.replay import Array, ReplayEngine
 from tinygpt.kernels.spec import SPEC
@@ -39,9 +39,9 @@ class SpecEngine(ReplayEngine):
         return self.arena[start : start + tensor.size]
 
     def arguments(self, mode: str, op: Op) -> dict[str, Any]:
-        signature = PARSED[op.kernel]
+        signature = op.declared
         given: dict[str, Any] = {}
-        for name, tensor in zip(signature.inputs + signature.outputs, op.tensors, strict=True):
+        for name, tensor in zip(signature.tensors, op.tensors, strict=True):
             if tensor is None:
                 given[name] = None
             else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.lowering import MAX_THREADS
-from tinygpt.core.recipe import recipe
+from tinygpt.core.plan.cpu.lowering import MAX_THREADS
+from tinygpt.core.plan.cpu.recipe import recipe
 from tinygpt.engines.base import State
 from tinygpt.engines.driven import DrivenEngine
 from tinygpt.engines.runner import Runner

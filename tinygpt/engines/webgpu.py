@@ -10,9 +10,9 @@ import wgpu
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_lowering import GpuLowered
-from tinygpt.core.gpu_recipe import recipe_of
-from tinygpt.core.ops import Op, Tensor
+from tinygpt.core.ops.op import Op, Tensor
+from tinygpt.core.plan.gpu.lowering import GpuLowered
+from tinygpt.core.plan.gpu.recipe import recipe_of
 from tinygpt.engines.base import FloatArray, State, StepMetrics
 from tinygpt.engines.gpu import Gpu, Progress, explained, record
 from tinygpt.engines.replay import Array, ProgramEngine

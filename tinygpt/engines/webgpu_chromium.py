@@ -6,9 +6,9 @@ import numpy as np
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_lowering import GpuLowered
-from tinygpt.core.gpu_recipe import device_of, recipe_of
-from tinygpt.core.ops import Op
+from tinygpt.core.ops.op import Op
+from tinygpt.core.plan.gpu.lowering import GpuLowered
+from tinygpt.core.plan.gpu.recipe import device_of, recipe_of
 from tinygpt.engines.base import State
 from tinygpt.engines.driven import DrivenEngine
 from tinygpt.engines.runner import Runner

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.progress import Progress
 from tinygpt.engines.base import FloatArray, State
 

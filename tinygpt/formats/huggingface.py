@@ -10,7 +10,7 @@ import numpy as np
 
 from tinygpt.core.config import LAYERNORM_EPS, VOCAB, ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import Parameter, is_linear_weight, parameter_count, parameters
+from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters
 from tinygpt.core.progress import Progress
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.formats.atomic import replacing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinygpt.core.parameters import Parameter, parameter_count, parameters
+from tinygpt.core.models.parameters import Parameter, parameter_count, parameters
 from tinygpt.engines.base import FloatArray
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.convert import TINYGPT, load_model, locate

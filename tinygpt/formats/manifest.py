@@ -8,7 +8,7 @@ from typing import Any
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import OUT_IN
-from tinygpt.core.parameters import Parameter, is_linear_weight, parameters
+from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters
 from tinygpt.formats.strict_json import json_object, whole
 
 IN_OUT = "in_out"

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.engines.base import State
 from tinygpt.formats.checkpoint import Checkpoint, checked_vectors
 from tinygpt.formats.faults import faults_of

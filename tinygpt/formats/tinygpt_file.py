@@ -13,7 +13,7 @@ import numpy as np
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import OUT_IN, encode_state
-from tinygpt.core.parameters import Parameter, is_linear_weight, parameter_count, parameters
+from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import Checkpoint, checked_vectors, require_finite, require_finite_state

@@ -2,9 +2,6 @@
 #include "args.h"
 #include "simd.h"
 
-// The sum of squares is taken in this many pieces, whatever the number of threads.
-constexpr i64 NORM_CHUNKS = 256;
-
 typedef float half_vec __attribute__((vector_size(LANES * 2), aligned(4), may_alias));
 typedef double double_vec __attribute__((vector_size(LANES * 4)));
 

@@ -7,11 +7,9 @@
 #include "products.h"
 #include "vecmath.h"
 
-constexpr i64 BLOCK = 64;  // queries, and keys, at a time
 constexpr i64 STRIP = 16;  // keys at a time on the diagonal, whose queries begin where the keys do
 constexpr float LOG2_E = 1.44269504f, LN_2 = 0.693147181f;
 constexpr float MASKED = -1e30f;
-constexpr i32 SLICES = 64;  // of scratch: more threads than that, or than items, have nothing to do here
 
 static_assert(STRIP % LANES == 0 && BLOCK % STRIP == 0);
 
@@ -114,7 +112,7 @@ static void fetch_rows(const Meeting& block, const float* rows, i64 row, i64 D) 
 
 // Those of the team that have a slice of scratch and something to do; the others' share is empty.
 static Range share_of_crew(const Team& team, i64 items) {
-  i32 crew = (i32)min_of(team.threads, min_of(SLICES, items));
+  i32 crew = (i32)min_of(team.threads, min_of(SCRATCH_SLICES, items));
   return team.thread < crew ? Team{team.thread, crew, nullptr}.share(items) : Range{0, 0};
 }
 

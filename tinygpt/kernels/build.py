@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.ops import KERNEL_NAMES, PARSED
+from tinygpt.core.ops import KERNEL_NAMES
+from tinygpt.core.ops.op import KERNELS, SHARED
 from tinygpt.data.cache import cache_dir
 
 HERE = Path(__file__).parent
@@ -41,17 +42,19 @@ SANITIZERS = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefi
 
 
 def args_header() -> str:
-    """C++ structs of each kernel's arguments, under the names of core/ops.py, and the dispatch over them.
+    """C++ structs of each kernel's arguments, under the names of core/ops, the constants shared with it, and the
+    dispatch over the kernels.
 
     An op's words: kernel number, word count, an arena offset a tensor in units of 64 bytes (-1: absent),
     the scratch's offset, the dims, the scalars' bits.
     """
     lines = ["#pragma once", '#include "tg.h"', ""]
+    lines += [f"constexpr i64 {name} = {SHARED[name]};" for name in sorted(SHARED)] + [""]
     cases = []
     for number, name in enumerate(KERNEL_NAMES):
-        signature = PARSED[name]
+        signature = KERNELS[name]
         fields, values = [], []
-        for i, tensor in enumerate(signature.inputs + signature.outputs):
+        for i, tensor in enumerate(signature.tensors):
             kind = "i32" if tensor in INTEGER_TENSORS else "float"
             const = "const " if i < len(signature.inputs) else ""
             fields.append(f"  {const}{kind}* {tensor};")

@@ -14,6 +14,7 @@ constexpr int TILE_ROWS = 6;
 #endif
 constexpr int TILE_VECS = 2;
 constexpr int PANEL = TILE_VECS * LANES;
+static_assert(PANEL <= WIDEST_PANEL && WIDEST_PANEL % PANEL == 0);
 constexpr i64 DEPTH = 384;
 constexpr i64 GROUP_FLOATS = 160 * 1024;  // panels that meet all of A before the next do: they stay in the L2 cache
 constexpr int CACHE_LINE = 16;            // floats

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinygpt.core.config import ModelConfig
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 from tinygpt.core.rng import INIT, PHILOX_M0, PHILOX_M1, PHILOX_W0, PHILOX_W1
 
 F64 = npt.NDArray[np.float64]

@@ -27,9 +27,6 @@ static void layernorm(const layernorm_args& a, Team& team) {
   }
 }
 
-// Sums over rows are taken in this many pieces, whatever the number of threads.
-constexpr i64 ROW_CHUNKS = 64;
-
 // Rows begin..end of dx, and their part of dgain and dbias.
 static void layernorm_backward_rows(const layernorm_backward_args& a, i64 begin, i64 end, float* dgain, float* dbias) {
   each_vec(0, a.C, [&](i64 c, auto lanes) {

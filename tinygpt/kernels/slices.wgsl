@@ -1,4 +1,4 @@
-// Gradients in slices, one for each share of the rows, interleaved by lines of 64 floats: see core/gpu_dispatch.py.
+// Gradients in slices, one for each share of the rows, interleaved by lines of 64 floats: see core/ops/gpu.py.
 override SLICES: u32;
 
 const SLICE_LINE = 64u / WIDTH;

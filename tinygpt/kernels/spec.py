@@ -1,6 +1,6 @@
 """Every kernel's specification by name: the living definition that the fast engines agree with.
 
-A function takes the names of its line in `core.ops.SIGNATURES` as keywords: arrays in their shapes, absent
+A function takes the names of its line in `core/ops` as keywords: arrays in their shapes, absent
 ones None, dims and scalars as numbers. It writes its outputs in place and computes in the arrays' own dtype.
 """
 

@@ -1,4 +1,4 @@
-// What every kernel is given: its arguments (args.h, made from core/ops.py's signatures) and its team.
+// What every kernel is given: its arguments (args.h, made from core/ops's signatures) and its team.
 #pragma once
 
 // Threads are the host's: each calls tg_run with its number, all replay the same words, each takes its

@@ -19,7 +19,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import Parameter, parameters
+from tinygpt.core.models.parameters import Parameter, parameters
 from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import GPT, Cache, copy_flat, flatten

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import Parameter, is_linear_weight, parameters
+from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters
 from tinygpt.core.rng import LORA_INIT
 from tinygpt.core.sampler import generate
 from tinygpt.engines.base import FloatArray, State

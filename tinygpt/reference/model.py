@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from tinygpt.core.config import LAYERNORM_EPS, VOCAB, ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 
 FlatArray = npt.NDArray[Any]  # float32, or float64 after model.double()
 

@@ -12,12 +12,14 @@ const python = await loadMicroPython({
 });
 
 // The engines package is not there in the tab, and tinygpt/__init__.py needs nothing.
-for (const folder of ["", "core/"]) {
-  python.FS.mkdir(`/tinygpt/${folder}`);
-  for (const file of readdirSync(package_ + folder).filter((name) => name.endsWith(".py"))) {
-    if (folder === "" && file !== "__init__.py") continue;
-    python.FS.writeFile(`/tinygpt/${folder}${file}`, readFileSync(package_ + folder + file));
-  }
+python.FS.mkdir("/tinygpt");
+python.FS.writeFile("/tinygpt/__init__.py", readFileSync(package_ + "__init__.py"));
+python.FS.mkdir("/tinygpt/core");
+for (const entry of readdirSync(package_ + "core", { recursive: true, withFileTypes: true })) {
+  const path = `${entry.parentPath}/${entry.name}`;
+  const inside = `/tinygpt/${path.slice(package_.length)}`;
+  if (entry.isDirectory() && entry.name !== "__pycache__") python.FS.mkdir(inside);
+  else if (entry.name.endsWith(".py")) python.FS.writeFile(inside, readFileSync(path));
 }
 
 try {

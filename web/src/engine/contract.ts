@@ -1,5 +1,5 @@
 // The contract between Python and whatever computes in JavaScript: engines/base.py, and the plain data of
-// core/recipe.py and core/gpu_recipe.py.
+// core/plan/cpu/recipe.py and core/plan/gpu/recipe.py.
 import type { EngineName } from "./protocol.ts";
 
 /** What every recipe states of a run. */
@@ -14,7 +14,7 @@ export interface RunFacts {
   fills: [place: number, size: number, high: number, low: number][];
 }
 
-/** All that the WebAssembly engine needs to know of a run, made by core/recipe.py. Places and sizes are in floats. */
+/** All that the WebAssembly engine needs to know of a run, made by core/plan/cpu/recipe.py. Places and sizes are in floats. */
 export interface Recipe extends RunFacts {
   arena: number;
   places: Record<string, number>; // of the persistent tensors
@@ -39,7 +39,7 @@ export interface GpuPrograms {
   programs: Record<string, DispatchRecipe[]>; // by mode
 }
 
-/** All that the WebGPU engine needs to know of a run, made by core/gpu_recipe.py. Draws and fills are of the weights. */
+/** All that the WebGPU engine needs to know of a run, made by core/plan/gpu/recipe.py. Draws and fills are of the weights. */
 export interface GpuRecipe extends RunFacts, GpuPrograms {
   places: Record<string, GpuPlace>; // of the small persistent tensors
   inputs: number; // the buffer with all of them that the host writes

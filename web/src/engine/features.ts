@@ -2,7 +2,7 @@
 import { findWebGpu } from "./gpu.ts";
 import type { Capabilities, WasmBuild } from "./protocol.ts";
 
-export const MAX_THREADS = 64; // core/lowering.py: so many have working memory
+export const MAX_THREADS = 64; // core/plan/cpu/lowering.py: so many have working memory
 
 // The smallest modules that use a feature: () -> v128, with i8x16.splat and with i32x4.relaxed_trunc_f32x4_s.
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 8, 1, 6, 0, 65, 0, 253, 15, 11];

@@ -1,7 +1,7 @@
 // The GPU as a browser gives it: the adapter's name, a device with all that it can do, and what befalls it.
 import type { WebGpu } from "./protocol.ts";
 
-/** What lowering must know of the device, under the names of core/gpu_dispatch.py's Device. */
+/** What lowering must know of the device, under the names of core/ops/gpu.py's Device. */
 export interface DeviceFacts {
   max_buffer: number;
   max_binding: number;

@@ -67,8 +67,16 @@ export interface Python {
 export async function startPython(files: Record<string, string>, url?: string): Promise<Python> {
   const python = await loadMicroPython({ heapsize: HEAP, ...(url ? { url } : {}) });
   python.FS.mkdir("/tinygpt");
-  python.FS.mkdir("/tinygpt/core");
-  for (const [path, text] of Object.entries(files)) python.FS.writeFile(`/tinygpt/${path}`, text);
+  const folders = new Set<string>();
+  for (const [path, text] of Object.entries(files)) {
+    const parts = path.split("/").slice(0, -1);
+    for (let depth = 1; depth <= parts.length; depth++) {
+      const folder = parts.slice(0, depth).join("/");
+      if (!folders.has(folder)) python.FS.mkdir(`/tinygpt/${folder}`);
+      folders.add(folder);
+    }
+    python.FS.writeFile(`/tinygpt/${path}`, text);
+  }
   python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core import tab");
   const tab = python.globals.get("tab") as Tab;
   return {

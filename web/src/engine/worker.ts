@@ -10,7 +10,7 @@ import type { CoreEvent, FromWorker, ToWorker } from "./protocol.ts";
 import { WasmEngine } from "./wasm.ts";
 import { WebGpuEngine } from "./webgpu.ts";
 
-const SOURCES = import.meta.glob<string>(["../../../tinygpt/__init__.py", "../../../tinygpt/core/*.py"], {
+const SOURCES = import.meta.glob<string>(["../../../tinygpt/__init__.py", "../../../tinygpt/core/**/*.py"], {
   query: "?raw",
   import: "default",
   eager: true,

@@ -4,13 +4,13 @@ web/src/engine/contract.ts has the same fields. Places and sizes in buffers are 
 """
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.gpu_dispatch import Device, Dispatch
-from tinygpt.core.gpu_lowering import GpuLowered
-from tinygpt.core.gpu_memory import GpuPlan
-from tinygpt.core.layout import ALIGNMENT
-from tinygpt.core.ops import float_bits
-from tinygpt.core.parameters import parameter_count, parameters
-from tinygpt.core.recipe import double_words
+from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.ops.gpu import Device, Dispatch
+from tinygpt.core.ops.op import float_bits
+from tinygpt.core.plan.cpu.recipe import double_words
+from tinygpt.core.plan.gpu.lowering import GpuLowered
+from tinygpt.core.plan.gpu.memory import GpuPlan
+from tinygpt.core.plan.layout import ALIGNMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,40 +6,15 @@ the scratch's place, the dims, the scalars' bits. Kernels of every CPU build and
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.layout import LINE
-from tinygpt.core.memory import Plan, plan
-from tinygpt.core.ops import KERNEL_NAMES, Op, Program, Tensor
-from tinygpt.core.parameters import parameter_count
-from tinygpt.core.program import Memory, programs
-from tinygpt.core.verify import MAX_DIM, verify
+from tinygpt.core.models.gpt import Memory, programs
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.ops import KERNEL_NAMES
+from tinygpt.core.ops.op import Op, Program, Tensor
+from tinygpt.core.plan.layout import LINE
+from tinygpt.core.plan.memory import Plan, plan
+from tinygpt.core.plan.verify import MAX_DIM, verify
 
-# What the kernels' scratch is made of (linear.cpp, attention.cpp, layernorm.cpp, adamw.cpp).
 MAX_THREADS = 64
-PANEL = 64  # the columns of packed weights are padded to a multiple of this at most
-ATTENTION_BLOCK = 64
-NORM_CHUNKS = 256
-ROW_CHUNKS = 64
-
-
-def scratch_floats(op: Op) -> int:
-    """Working memory of an op's CPU kernel, whatever its vector width and the number of threads."""
-    if op.kernel in ("linear", "linear_gelu"):
-        return op.dim("I") * padded(op.dim("O"))
-    if op.kernel == "attention":  # a slice a thread, and no more threads than pieces of work
-        pieces = op.dim("B") * op.dim("H") * ((op.dim("T") + ATTENTION_BLOCK - 1) // ATTENTION_BLOCK)
-        return min(MAX_THREADS, pieces) * ATTENTION_BLOCK * (2 * op.dim("D") + ATTENTION_BLOCK)
-    if op.kernel == "attention_backward":
-        pieces = op.dim("B") * op.dim("H")
-        return min(MAX_THREADS, pieces) * ATTENTION_BLOCK * (3 * op.dim("D") + 2 * ATTENTION_BLOCK)
-    if op.kernel == "layernorm_backward":
-        return 2 * ROW_CHUNKS * op.dim("C")
-    if op.kernel == "grad_norm":
-        return 2 * NORM_CHUNKS
-    return 0
-
-
-def padded(columns: int) -> int:
-    return (columns + PANEL - 1) // PANEL * PANEL
 
 
 def check_sizes(config: RunConfig) -> None:
@@ -75,7 +50,7 @@ class Lowered:
 
 
 def scratch_tensor(index: int, op: Op) -> Tensor | None:
-    floats = scratch_floats(op)
+    floats = op.scratch_floats()
     return Tensor(f"scratch.{index}", (floats,)) if floats else None
 
 

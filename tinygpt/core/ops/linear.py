@@ -1,92 +1,22 @@
-"""Dispatches of the linear maps: which kernel, which tiles.
+"""Linear maps and their gradients.
 
-linear.wgsl and linear_backward.wgsl do the work wherever widths are multiples of 4, linear_row.wgsl that of a single
-row, linear_any.wgsl the rest.
+On a GPU linear.wgsl and linear_backward.wgsl do the work wherever widths are multiples of 4, linear_row.wgsl that of
+a single row, linear_any.wgsl the rest.
 """
 
-from collections import namedtuple
-
-from tinygpt.core.gpu_dispatch import Device, Dispatch, bound, ceil_div, flag, line_grid, reduce_files
-from tinygpt.core.ops import Op
+from tinygpt.core.ops.gpu import Dispatch, Target, bound, ceil_div, flag, line_grid, reduce_files
+from tinygpt.core.ops.linear_tiles import Product, tile_constants, tile_files, tile_of
+from tinygpt.core.ops.op import Op, declare, shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tinygpt.core.gpu_dispatch import Binding, Constant
+    from tinygpt.core.ops.gpu import Binding, Constant
 
-# A workgroup's part of the product, the depth it takes at a time, the blocks of 4×4 an invocation computes of it, and
-# the teams that share the depth. A processor that has n such tiles to do needs start + cost * n for each of their sums.
-Tile = namedtuple("Tile", ("rows", "columns", "depth", "block_rows", "block_columns", "splits", "start", "cost"))
-
-# Fitted to what the kernels of whole steps took on an H200. A large tile reads less for each sum; small ones share the
-# work out more evenly, and teams hide the wait for memory where a processor has little else to do.
-TILES = (
-    Tile(128, 128, 8, 2, 2, 1, 0.95, 0.45),
-    Tile(64, 64, 8, 2, 1, 1, 1.05, 0.765),
-    Tile(64, 64, 16, 1, 1, 1, 0.1, 1.28),
-    Tile(32, 32, 32, 1, 1, 2, 0.5, 1.9),
-    Tile(32, 32, 32, 1, 1, 4, 0.1, 2.2),
-    Tile(32, 32, 16, 1, 1, 1, 3.5, 1.5),
-)
 SLICED = ["width_1.wgsl", "slices.wgsl"]
 ANY_FILES = SLICED + ["gelu.wgsl", "linear_any.wgsl"]
 ANY_TILE = 16  # of linear_any.wgsl
 ROW_LANES = 32  # of linear_row.wgsl, whose workgroups have 256 invocations
 ROW_OUTPUTS = 256 // ROW_LANES
-
-
-def invocations(tile: Tile) -> int:
-    return int(tile.splits * (tile.rows // 4 // tile.block_rows) * (tile.columns // 4 // tile.block_columns))
-
-
-def shared_bytes(tile: Tile, quad: int) -> int:
-    """Two slabs of each factor, a quad of padding a row, and the teams' sums; a quad has 16 bytes, or 8 in float16."""
-    tiles = 2 * tile.depth * (tile.rows // 4 + tile.columns // 4 + 2) * quad
-    return int(tiles + max(16, 4 * (tile.splits - 1) * tile.rows * tile.columns))
-
-
-class Product:
-    """A product [rows, columns] whose sums have `depth` terms; `parts` of them are made apart."""
-
-    def __init__(self, rows: int, columns: int, depth: int, parts: int = 1) -> None:
-        self.rows = rows
-        self.columns = columns
-        self.depth = depth
-        self.parts = parts
-
-    def tiles(self, tile: Tile) -> int:
-        return ceil_div(self.rows, tile.rows) * ceil_div(self.columns, tile.columns) * self.parts
-
-
-def tile_of(products: list[Product], device: Device) -> Tile:
-    """Of the tiles that the device runs, the one with which its busiest processor is done first with all products."""
-    deepest = max([product.depth for product in products])
-    best, least = TILES[-1], 0.0
-    for tile in TILES:
-        if invocations(tile) > device.max_invocations or shared_bytes(tile, 16) > device.max_shared:
-            continue
-        tiles = sum([product.tiles(tile) for product in products])
-        mean_depth = sum([product.tiles(tile) * product.depth for product in products]) / tiles
-        busiest = max(deepest, ceil_div(tiles, device.processors) * mean_depth)
-        time = tile.rows * tile.columns * (tile.start * deepest + tile.cost * busiest)
-        if not least or time < least:
-            best, least = tile, time
-    return best
-
-
-def tile_constants(tile: Tile) -> "dict[str, Constant]":
-    return {
-        "TILE_ROWS": tile.rows,
-        "TILE_COLUMNS": tile.columns,
-        "TILE_DEPTH": tile.depth,
-        "BLOCK_ROWS": tile.block_rows,
-        "BLOCK_COLUMNS": tile.block_columns,
-        "SPLITS": tile.splits,
-        "INVOCATIONS": invocations(tile),
-    }
-
-
-def tile_files(device: Device) -> list[str]:
-    return ["tile_f16.wgsl" if device.f16 else "tile_f32.wgsl", "linear_tile.wgsl"]
 
 
 def takes_tiles(op: Op) -> bool:
@@ -97,22 +27,22 @@ def takes_tiles(op: Op) -> bool:
 # --- forward ---------------------------------------------------------------------------------------------
 
 
-def linear(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+def linear(op: Op, target: Target) -> list[Dispatch]:
     flags: dict[str, Constant] = {"HAS_BIAS": flag(op.tensor("bias")), "HAS_RESIDUAL": flag(op.tensor("residual"))}
     reads, writes = bound(op, "x weight bias residual"), bound(op, "y")
-    return forward(op, "linear", reads, writes, flags, device)
+    return forward(op, "linear", reads, writes, flags, target)
 
 
-def linear_gelu(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+def linear_gelu(op: Op, target: Target) -> list[Dispatch]:
     writes: list[Binding] = [("activation", op.tensor("y")), ("slope", op.tensor("slope"))]
-    return forward(
-        op, "linear_gelu", bound(op, "x weight bias"), writes, {"HAS_SLOPE": flag(op.tensor("slope"))}, device
-    )
+    flags: dict[str, Constant] = {"HAS_SLOPE": flag(op.tensor("slope"))}
+    return forward(op, "linear_gelu", bound(op, "x weight bias"), writes, flags, target)
 
 
 def forward(
-    op: Op, entry: str, reads: "list[Binding]", writes: "list[Binding]", flags: "dict[str, Constant]", device: Device
+    op: Op, entry: str, reads: "list[Binding]", writes: "list[Binding]", flags: "dict[str, Constant]", target: Target
 ) -> list[Dispatch]:
+    device = target.device
     N, O, I = op.dim("N"), op.dim("O"), op.dim("I")  # noqa: E741
     if N > 1 and not takes_tiles(op):
         sizes: dict[str, Constant] = {"ROWS": N, "COLUMNS": O, "DEPTH": I}
@@ -140,9 +70,9 @@ def any_grid(rows: int, columns: int, parts: int) -> tuple[int, int, int]:
 # --- backward --------------------------------------------------------------------------------------------
 
 
-def linear_backward_input(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+def linear_backward_input(op: Op, target: Target) -> list[Dispatch]:
     if takes_tiles(op):
-        return backward(op, None, device, slices)
+        return backward(op, None, target)
     reads: list[Binding] = [
         ("dy", op.tensor("dy")),
         ("weight_rows", op.tensor("weight")),
@@ -154,15 +84,15 @@ def linear_backward_input(op: Op, index: int, device: Device, slices: int) -> li
     return [Dispatch(ANY_FILES, "linear_backward_input", reads, bound(op, "dx"), constants, grid)]
 
 
-def linear_backward_weight(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+def linear_backward_weight(op: Op, target: Target) -> list[Dispatch]:
     if takes_tiles(op):
-        return backward(None, op, device, slices)
+        return backward(None, op, target)
     reads: list[Binding] = [("dy_rows", op.tensor("dy")), ("x_rows", op.tensor("x"))]
     constants: dict[str, Constant] = {"ROWS": op.dim("O"), "COLUMNS": op.dim("I"), "DEPTH": op.dim("N")}
     constants["HAS_BIAS"] = flag(op.tensor("dbias"))
     constants["ACCUMULATE"] = op.dim("accumulate")
-    constants["SLICES"] = slices
-    grid = any_grid(op.dim("O"), op.dim("I"), slices)
+    constants["SLICES"] = target.slices
+    grid = any_grid(op.dim("O"), op.dim("I"), target.slices)
     return [Dispatch(ANY_FILES, "linear_backward_weight", reads, bound(op, "dweight dbias"), constants, grid)]
 
 
@@ -173,9 +103,9 @@ def are_pair(first: Op, second: Op) -> bool:
     return first.tensor("dy") is second.tensor("dy") and takes_tiles(first)
 
 
-def backward(of_input: Op | None, of_weight: Op | None, device: Device, slices: int) -> list[Dispatch]:
+def backward(of_input: Op | None, of_weight: Op | None, target: Target) -> list[Dispatch]:
     """One dispatch for the gradient by the input, by the weight, or by both."""
-    op = of_input or of_weight
+    op, device, slices = of_input or of_weight, target.device, target.slices
     assert op is not None
     N, O, I = op.dim("N"), op.dim("O"), op.dim("I")  # noqa: E741
     by_input, by_weight = Product(N, I, O), Product(O, I, ceil_div(N, slices), slices)
@@ -219,9 +149,51 @@ def loss_scale(rows: int) -> int:
     return scale
 
 
-LINEAR_KERNELS = {
-    "linear": linear,
-    "linear_gelu": linear_gelu,
-    "linear_backward_input": linear_backward_input,
-    "linear_backward_weight": linear_backward_weight,
-}
+# --- what it costs a CPU ---------------------------------------------------------------------------------
+
+# The columns of packed weights are padded to a multiple of a panel, which has at most so many.
+WIDEST_PANEL = shared("WIDEST_PANEL", 64)
+
+
+def matmul_flops(op: Op) -> int:
+    return 2 * op.dim("N") * op.dim("O") * op.dim("I")
+
+
+def packed_weights(op: Op) -> int:
+    return op.dim("I") * ceil_div(op.dim("O"), WIDEST_PANEL) * WIDEST_PANEL
+
+
+# y[N,O] = x[N,I] weight[O,I]^T (+ bias) (+ residual)
+declare(
+    "linear",
+    "x weight bias? residual? -> y | N O I",
+    "x=N,I weight=O,I bias=O residual=N,O y=N,O",
+    linear,
+    flops=matmul_flops,
+    scratch=packed_weights,
+)
+# h = x weight^T + bias;  y = gelu(h);  slope = gelu'(h), kept for the backward pass
+declare(
+    "linear_gelu",
+    "x weight bias -> y slope? | N O I",
+    "x=N,I weight=O,I bias=O y=N,O slope=N,O",
+    linear_gelu,
+    flops=matmul_flops,
+    scratch=packed_weights,
+)
+# dx[N,I] = dy[N,O] weight[O,I] (* slope)
+declare(
+    "linear_backward_input",
+    "dy weight slope? -> dx | N O I",
+    "dy=N,O weight=O,I slope=N,I dx=N,I",
+    linear_backward_input,
+    flops=matmul_flops,
+)
+# dweight[O,I] (+)= dy^T x;  dbias[O] (+)= sum over rows of dy
+declare(
+    "linear_backward_weight",
+    "dy x -> dweight+ dbias?+ | N O I accumulate",
+    "dy=N,O x=N,I dweight=O,I dbias=O",
+    linear_backward_weight,
+    flops=matmul_flops,
+)

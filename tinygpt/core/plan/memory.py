@@ -6,8 +6,8 @@ The programs of a model never run at once, so their temporaries share one stretc
 """
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.layout import LINE, aligned
-from tinygpt.core.ops import Program, Tensor
+from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.plan.layout import LINE, aligned
 
 # first, last: the ops between which a tensor is alive, both included.
 # start: its place in the arena, in floats; always a multiple of LINE.

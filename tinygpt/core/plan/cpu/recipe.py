@@ -7,8 +7,8 @@ the same fields.
 import struct
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.lowering import Lowered
-from tinygpt.core.parameters import parameter_count, parameters
+from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.plan.cpu.lowering import Lowered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

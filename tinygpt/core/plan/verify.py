@@ -1,7 +1,7 @@
 """A program is checked in Python before any engine sees it: a bad one fails here and not in a kernel."""
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.ops import PARSED, Op, Program, Tensor, elements
+from tinygpt.core.ops.op import Op, Program, Tensor, elements
 
 MAX_DIM = 2**31 - 1
 
@@ -15,11 +15,11 @@ def verify(program: Program) -> None:
     written: dict[str, bool] = {}
     for index in range(len(program.ops)):
         op = program.ops[index]
-        for name in PARSED[op.kernel].dims:
+        for name in op.declared.dims:
             low = 0 if name in ("accumulate", "decayed") else 1
             if not low <= op.dim(name) <= MAX_DIM:
                 fail(program, index, f"{name} is {op.dim(name)}")
-        for name in PARSED[op.kernel].shapes:
+        for name in op.declared.shapes:
             tensor = op.tensor(name)
             shape = op.shape(name)
             if tensor is not None and tensor.size != elements(shape):

@@ -1,12 +1,31 @@
-"""Dispatches of attention, in the FlashAttention-2 manner: no T×T matrix is ever stored."""
+"""Causal attention, in the FlashAttention-2 manner: no T×T matrix is ever stored. And its KV cache."""
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_dispatch import Device, Dispatch, bound, ceil_div, flag, line_grid
-from tinygpt.core.ops import Op
+from tinygpt.core.ops.gpu import (
+    GROUP,
+    Device,
+    Dispatch,
+    Target,
+    bound,
+    ceil_div,
+    dims,
+    flag,
+    flat_grid,
+    line_grid,
+    texts,
+)
+from tinygpt.core.ops.gpu import width as word_width
+from tinygpt.core.ops.op import Op, declare, shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    Constants = dict[str, int | float]
+    from tinygpt.core.ops.gpu import Constant
+
+    Constants = dict[str, Constant]
+
+BLOCK = shared("BLOCK", 64)  # queries, and keys, that the CPU takes at a time
+# Of the CPU's scratch: more threads than that, or than pieces of work, have nothing to do.
+SCRATCH_SLICES = shared("SCRATCH_SLICES", 64)
 
 MAX_SHARES = 4  # quads of floats that an invocation can have of each row
 PLAIN_LANES = 64
@@ -52,14 +71,14 @@ def workgroup_bytes(op: Op, tile: tuple[int, int, int]) -> int:
     return 16 * ((rows + columns) * stride + scratch + blocks * down * score_stride)
 
 
-def attention(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
+def attention(op: Op, target: Target) -> list[Dispatch]:
     constants = sizes(op)
     constants["HAS_LSE"] = flag(op.tensor("lse"))
-    return dispatch_tiles(op, device, "qkv", "y lse", constants, 1)
+    return dispatch_tiles(op, target.device, "qkv", "y lse", constants, 1)
 
 
-def attention_backward(op: Op, index: int, device: Device, slices: int) -> list[Dispatch]:
-    return dispatch_tiles(op, device, "dy qkv y lse", "dqkv", sizes(op), 2)
+def attention_backward(op: Op, target: Target) -> list[Dispatch]:
+    return dispatch_tiles(op, target.device, "dy qkv y lse", "dqkv", sizes(op), 2)
 
 
 def sizes(op: Op) -> "Constants":
@@ -89,4 +108,77 @@ def dispatch_tiles(
     return [Dispatch(files, op.kernel, bound(op, reads), bound(op, writes), constants, grid)]
 
 
-ATTENTION_KERNELS = {"attention": attention, "attention_backward": attention_backward}
+def cache_fill(op: Op, target: Target) -> list[Dispatch]:
+    T, C, wide = op.dim("T"), op.dim("C"), word_width(op.dim("C"))
+    return [
+        Dispatch(
+            texts("cache_fill", wide),
+            "cache_fill",
+            bound(op, "qkv"),
+            bound(op, "cache_k cache_v"),
+            dims(op, "T C"),
+            flat_grid(T * C // wide, target.device),
+        )
+    ]
+
+
+def attention_one(op: Op, target: Target) -> list[Dispatch]:
+    H, D, wide = op.dim("H"), op.dim("D"), word_width(op.dim("D"))
+    constants = dims(op, "H D")
+    constants["LANES"] = GROUP
+    return [
+        Dispatch(
+            texts("attention_one", wide, target.device),
+            "attention_one",
+            bound(op, "qkv position"),
+            bound(op, "y cache_k cache_v"),
+            constants,
+            (H * ceil_div(D // wide, 8), 1, 1),
+        )
+    ]
+
+
+# --- what it costs a CPU ---------------------------------------------------------------------------------
+
+
+def causal_flops(op: Op, matmuls: int) -> int:
+    pairs = op.dim("T") * (op.dim("T") + 1) // 2
+    return 2 * matmuls * op.dim("B") * op.dim("H") * op.dim("D") * pairs
+
+
+def forward_scratch(op: Op) -> int:
+    pieces = op.dim("B") * op.dim("H") * ceil_div(op.dim("T"), BLOCK)
+    return min(SCRATCH_SLICES, pieces) * BLOCK * (2 * op.dim("D") + BLOCK)
+
+
+def backward_scratch(op: Op) -> int:
+    pieces = op.dim("B") * op.dim("H")
+    return min(SCRATCH_SLICES, pieces) * BLOCK * (3 * op.dim("D") + 2 * BLOCK)
+
+
+# qkv is [N, 3C]: q, k, v side by side, each H heads of D. lse[B,H,T] is each row's log-sum-exp.
+declare(
+    "attention",
+    "qkv -> y lse? | B T H D",
+    "qkv=B*T,3*H*D y=B*T,H*D lse=B,H,T",
+    attention,
+    flops=lambda op: causal_flops(op, 2),  # S, PV
+    scratch=forward_scratch,
+)
+declare(
+    "attention_backward",
+    "dy qkv y lse -> dqkv | B T H D",
+    "dy=B*T,H*D qkv=B*T,3*H*D y=B*T,H*D lse=B,H,T dqkv=B*T,3*H*D",
+    attention_backward,
+    flops=lambda op: causal_flops(op, 5),  # again S, then dP, dV, dQ, dK
+    scratch=backward_scratch,
+)
+# Generation, one sequence. cache_k, cache_v are [T, C]; position[0] is the row of the newest token.
+declare("cache_fill", "qkv -> cache_k cache_v | T C", "qkv=T,3*C cache_k=T,C cache_v=T,C", cache_fill)
+declare(
+    "attention_one",
+    "qkv position -> y cache_k+ cache_v+ | T H D",
+    "qkv=1,3*H*D position=1 y=1,H*D cache_k=T,H*D cache_v=T,H*D",
+    attention_one,
+    flops=lambda op: 4 * op.dim("T") * op.dim("H") * op.dim("D"),
+)

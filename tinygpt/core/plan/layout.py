@@ -7,7 +7,7 @@ A model file keeps the order of `core.parameters`; `moves` says how to go from o
 from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig
-from tinygpt.core.parameters import parameters
+from tinygpt.core.models.parameters import parameters
 
 LINE = 16  # floats in a 64-byte line, the unit in which the CPU's words count
 ALIGNMENT = 64  # floats: every tensor starts at a multiple of so many (256 bytes, where a GPU may bind a buffer)

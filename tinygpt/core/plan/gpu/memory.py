@@ -7,28 +7,15 @@ that no dispatch reads and writes the same colour. Within an arena a tensor's pl
 """
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.gpu_dispatch import Device, Dispatch
-from tinygpt.core.layout import ALIGNMENT, Layout, aligned
-from tinygpt.core.memory import Slot, place
-from tinygpt.core.ops import Tensor
-from tinygpt.core.program import Memory
+from tinygpt.core.models.gpt import Memory
+from tinygpt.core.ops.gpu import Device, Dispatch, Segment
+from tinygpt.core.ops.op import Tensor
+from tinygpt.core.plan.layout import ALIGNMENT, Layout, aligned
+from tinygpt.core.plan.memory import Slot, place
 
 MAX_ABSENT = 4  # inputs, or outputs, that a dispatch may lack
 FLAT = ("weight", "grad", "m", "v")
 MAX_BINDINGS = 8  # storage buffers of a dispatch; every WebGPU device has so many
-
-
-class Segment:
-    """A stretch of the flat vectors, cut between two parameters: so many `floats` of each."""
-
-    def __init__(self, number: int, start: int, floats: int, decayed: int) -> None:
-        self.number = number
-        self.start = start
-        self.floats = floats
-        self.decayed = decayed  # of its floats, those subject to weight decay
-        self.tensors: dict[str, Tensor] = {}
-        for kind in FLAT:
-            self.tensors[kind] = Tensor(f"{kind}.{number}", (floats,), kind)
 
 
 def segments_of(layout: Layout, slices: int, device: Device) -> list[Segment]:
@@ -47,7 +34,8 @@ def segments_of(layout: Layout, slices: int, device: Device) -> list[Segment]:
         start = cuts[number]
         end = cuts[number + 1] if number + 1 < len(cuts) else layout.size
         decayed = max(0, min(layout.decayed, end) - start)
-        segments.append(Segment(number, start, end - start, decayed))
+        tensors = {kind: Tensor(f"{kind}.{number}", (end - start,), kind) for kind in FLAT}
+        segments.append(Segment(start, end - start, decayed, tensors))
     return segments
 
 
@@ -55,7 +43,6 @@ class GpuPlan:
     """Which buffer each tensor lies in, and where. Buffers are numbered; sizes and places are in floats."""
 
     def __init__(self, memory: Memory, segments: list[Segment], slices: int, device: Device) -> None:
-        self.memory = memory
         self.segments = segments
         self.slices = slices
         self.device = device

@@ -6,8 +6,8 @@ specifications in tinygpt/kernels/*.py.
 """
 
 from tinygpt.core.config import LAYERNORM_EPS, VOCAB, ModelConfig, RunConfig
-from tinygpt.core.layout import Layout
-from tinygpt.core.ops import Program, Tensor
+from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.plan.layout import Layout
 
 
 class Memory:

@@ -1,0 +1,1 @@
+"""The model as programs over named tensors."""

@@ -1,0 +1,15 @@
+"""Every kernel's declaration, a file a family: signature, shapes, FLOPs, working memory, and what a GPU dispatches.
+
+tinygpt/kernels/ has the kernels themselves under the same stems, in NumPy, C++ and WGSL.
+"""
+
+import tinygpt.core.ops.adamw
+import tinygpt.core.ops.attention
+import tinygpt.core.ops.cross_entropy
+import tinygpt.core.ops.embed
+import tinygpt.core.ops.layernorm
+import tinygpt.core.ops.linear
+import tinygpt.core.ops.pick_row  # noqa: F401
+from tinygpt.core.ops.op import KERNELS
+
+KERNEL_NAMES = sorted(KERNELS)  # a kernel's number is its place in this list

@@ -1,0 +1,224 @@
+"""What an op is: a kernel's declaration, a call of it on named tensors, and a program, a flat list of calls.
+
+A program is plain data. It prints itself, every engine replays it verbatim, and it holds integers and
+float32 bit patterns only, so that CPython and MicroPython build it byte for byte alike.
+"""
+
+import struct
+
+from tinygpt.core.errors import TinyGPTError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tinygpt.core.ops.gpu import Dispatch, Target
+
+    Count = Callable[["Op"], int]
+    Lower = Callable[["Op", Target], list[Dispatch]]
+
+# Every declared kernel by name; the files beside this one fill it (see __init__.py).
+KERNELS: "dict[str, Kernel]" = {}
+# Whole numbers that the C++ kernels share with their declarations, by name.
+SHARED: dict[str, int] = {}
+
+
+class Kernel:
+    """A kernel, declared once. Sizes have the same letters in Python, C++ and WGSL:
+
+    B batch, T context, N = B*T rows, C width, H heads, D = C/H head size, V vocabulary,
+    I and O a linear map's inputs and outputs, P parameters (with padding).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        signature: str,
+        shapes: str,
+        dispatch: "Lower",
+        flops: "Count | None" = None,
+        scratch: "Count | None" = None,
+    ) -> None:
+        """`signature` is "inputs -> outputs | dims | scalars". A name with ? may be absent. An output with + is read
+        too: where the op has a dim `accumulate` only if that is 1, unless there are two +.
+        `shapes` gives tensors their axes ("x=N,C"), products with * ("qkv=B*T,3*H*D").
+        `dispatch` lowers a call for a GPU; `flops` counts the matmuls of a call (causal ones their lower half), and
+        `scratch` the floats of working memory of its CPU kernel, whatever the vectors' width and the number of threads.
+        """
+        parts = [part.split() for part in signature.replace("->", "|").split("|")]
+        parts = parts + [[]] * (4 - len(parts))
+        self.name = name
+        self.optional = [bare(word) for word in parts[0] + parts[1] if "?" in word]
+        self.updated = [bare(word) for word in parts[1] if word.endswith("+")]
+        self.always_updated = [bare(word) for word in parts[1] if word.endswith("++")]
+        self.inputs = [bare(word) for word in parts[0]]
+        self.outputs = [bare(word) for word in parts[1]]
+        self.tensors = self.inputs + self.outputs
+        self.dims = parts[2]
+        self.scalars = parts[3]
+        self.shapes: dict[str, list[str]] = {}
+        for rule in shapes.split():
+            tensor, axes = rule.split("=")
+            self.shapes[tensor] = axes.split(",")
+        self.dispatch = dispatch
+        self.flops = flops
+        self.scratch = scratch
+
+
+def bare(word: str) -> str:
+    return word.rstrip("+").rstrip("?")
+
+
+def declare(
+    name: str,
+    signature: str,
+    shapes: str,
+    dispatch: "Lower",
+    flops: "Count | None" = None,
+    scratch: "Count | None" = None,
+) -> None:
+    KERNELS[name] = Kernel(name, signature, shapes, dispatch, flops, scratch)
+
+
+def shared(name: str, value: int) -> int:
+    """A constant that C++ has under that name."""
+    SHARED[name] = value
+    return value
+
+
+def elements(shape: tuple[int, ...]) -> int:
+    total = 1
+    for dim in shape:
+        total *= dim
+    return total
+
+
+def float_bits(value: float) -> int:
+    """The float32 nearest to `value`, as the signed 32-bit integer of the same bits."""
+    return int(struct.unpack("<i", struct.pack("<f", value))[0])
+
+
+def bits_float(bits: int) -> float:
+    return float(struct.unpack("<f", struct.pack("<i", bits))[0])
+
+
+class Tensor:
+    """A named array. `kind` says who owns it:
+
+    weight, grad, m, v: persistent, one entry a parameter;  input: the host writes it before a run;
+    output: the host reads it after one;  cache: lives from run to run;  temp: lives within a run.
+    A view has no memory of its own: it lies `start` floats into the tensor `inside`.
+    """
+
+    def __init__(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> None:
+        self.name = name
+        self.shape = shape
+        self.kind = kind
+        self.dtype = dtype
+        self.inside: Tensor | None = None
+        self.start = 0
+        self.size = elements(shape)
+
+    def root(self) -> "Tensor":
+        return self.inside or self
+
+    def __repr__(self) -> str:
+        return f"{self.name}[{','.join([str(dim) for dim in self.shape])}]"
+
+
+class Op:
+    """One kernel call. `tensors` stand in the signature's order, inputs first; None where absent."""
+
+    def __init__(self, kernel: str, tensors: list[Tensor | None], dims: list[int], scalars: list[int]) -> None:
+        self.kernel = kernel
+        self.declared = KERNELS[kernel]
+        self.tensors = tensors
+        self.dims = dims
+        self.scalars = scalars  # float32 bit patterns
+
+    def dim(self, name: str) -> int:
+        return self.dims[self.declared.dims.index(name)]
+
+    def scalar(self, name: str) -> float:
+        return bits_float(self.scalars[self.declared.scalars.index(name)])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape this call gives its tensor `name`."""
+        if name not in self.declared.shapes:
+            tensor = self.tensor(name)
+            return tensor.shape if tensor is not None else ()
+        return tuple([self.axis(axis) for axis in self.declared.shapes[name]])
+
+    def axis(self, product: str) -> int:
+        total = 1
+        for factor in product.split("*"):
+            total *= self.dim(factor) if factor in self.declared.dims else int(factor)
+        return total
+
+    def tensor(self, name: str) -> Tensor | None:
+        return self.tensors[self.declared.tensors.index(name)]
+
+    def reads(self) -> list[Tensor]:
+        read = [t for t in self.tensors[: len(self.declared.inputs)] if t is not None]
+        for name in self.updated():
+            tensor = self.tensor(name)
+            if tensor is not None:
+                read.append(tensor)
+        return read
+
+    def writes(self) -> list[Tensor]:
+        return [t for t in self.tensors[len(self.declared.inputs) :] if t is not None]
+
+    def updated(self) -> list[str]:
+        """The outputs that this call reads as well as writes."""
+        if "accumulate" not in self.declared.dims or self.dim("accumulate"):
+            return self.declared.updated
+        return self.declared.always_updated
+
+    def flops(self) -> int:
+        return self.declared.flops(self) if self.declared.flops is not None else 0
+
+    def bytes_touched(self) -> int:
+        """Every input read once and every output written once."""
+        return 4 * (sum([tensor.size for tensor in self.reads()]) + sum([tensor.size for tensor in self.writes()]))
+
+    def scratch_floats(self) -> int:
+        return self.declared.scratch(self) if self.declared.scratch is not None else 0
+
+    def __repr__(self) -> str:
+        count = len(self.declared.inputs)
+        inside = ", ".join([repr(t) for t in self.tensors[:count] if t is not None])
+        outside = ", ".join([repr(t) for t in self.tensors[count:] if t is not None])
+        return f"{outside} = {self.kernel}({inside})"
+
+
+class Program:
+    """The ops of one mode, in order, and the tensors they name."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.ops: list[Op] = []
+        self.tensors: list[Tensor] = []
+
+    def tensor(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> Tensor:
+        tensor = Tensor(name, shape, kind, dtype)
+        self.tensors.append(tensor)
+        return tensor
+
+    def call(self, kernel: str, **arguments: "Tensor | int | float | None") -> None:
+        """Append a kernel call; every name of its signature must be given, absent tensors excepted."""
+        declared = KERNELS[kernel]
+        tensors: list[Tensor | None] = []
+        for name in declared.tensors:
+            tensor = arguments.pop(name, None)
+            if tensor is None and name not in declared.optional:
+                raise TinyGPTError(f"a program calls {kernel} without its tensor '{name}'; this is a bug")
+            tensors.append(tensor)  # type: ignore[arg-type]
+        dims = [arguments.pop(name) for name in declared.dims]
+        scalars = [float_bits(arguments.pop(name)) for name in declared.scalars]  # type: ignore[arg-type]
+        if arguments:
+            raise TinyGPTError(f"a program calls {kernel} with '{sorted(arguments)[0]}', which it does not take")
+        self.ops.append(Op(kernel, tensors, dims, scalars))  # type: ignore[arg-type]
+
+    def flops(self) -> int:
+        return sum([op.flops() for op in self.ops])

@@ -1,0 +1,1 @@
+"""From programs to what engines take verbatim: checks, places, words and grids."""

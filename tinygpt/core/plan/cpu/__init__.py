@@ -1,0 +1,1 @@
+"""Words for the CPU: native and WebAssembly."""

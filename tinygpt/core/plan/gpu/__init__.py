@@ -1,0 +1,1 @@
+"""Dispatches for a GPU: buffers, pipelines, bindings and grids."""
