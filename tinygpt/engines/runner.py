@@ -1,11 +1,13 @@
 """Another process that runs JavaScript for us: Node, or a tab of Chromium.
 
-We serve HTTP on this machine alone. The runner (web/src/engine/runner.ts) posts the answer to one command and is
-given the next; the same server hands out the kernels and, to the browser, the engine's own files.
+Over HTTP on this machine (exchange.py) the runner, web/src/engine/runner.ts, posts the answer to one command and is
+given the next. The address holds a secret, so it is told in ways that others on this machine cannot read: through
+Node's standard input, or a page in a folder of ours that sends Chromium on. A command line is for everyone to see.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -18,15 +20,14 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import weakref
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data.cache import cache_dir
+from tinygpt.engines.exchange import ISOLATION, Exchange
 from tinygpt.kernels.wasm import BUILDS, compile_wasm
 
 ROOT = Path(__file__).parents[2]
@@ -38,26 +39,7 @@ WEBGPU_ADAPTER = "TINYGPT_WEBGPU_ADAPTER"  # "default": the machine's own; "swif
 START = 60.0  # seconds a runner may take to say its first word
 SILENCE = 60.0  # seconds without a sign of life after which a tab is given up
 
-HEADERS = {"Cache-Control": "no-store"}
-ISOLATION = {
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Embedder-Policy": "require-corp",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-PAGE = b"""<!doctype html><title>TinyGPT</title><script type="module">
-const worker = new Worker("/worker.js", { type: "module" });
-worker.onerror = (event) => fetch("/failed", { method: "POST", body: event.message || "the worker failed" });
-let missed = 0; // we are gone: so is the tab, and with it the browser
-const gone = () => { if (++missed > 2) { worker.terminate(); window.close(); } };
-setInterval(() => fetch("/alive").then(() => (missed = 0), gone), 1000);
-</script>"""
-WORKER = b"""import { serve } from "/engine/runner.ts";
-serve("/exchange", async (file) => {
-  const response = await fetch("/kernels/" + file);
-  if (!response.ok) throw new Error("there are no kernels " + file);
-  return response.arrayBuffer();
-});
-"""
+START_PAGE = '<!doctype html><meta http-equiv="refresh" content="0;url={address}/">'
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 CHROMIUM_FLAGS = [
@@ -137,76 +119,6 @@ def python_files() -> dict[str, str]:
     return {path.relative_to(package).as_posix(): path.read_text() for path in paths}
 
 
-class Handler(BaseHTTPRequestHandler):
-    """`server.runner` is ours."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # an answer leaves at once
-    wbufsize = -1  # and in one piece
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-    def reply(self, body: bytes, kind: str = "application/octet-stream", status: int = 200) -> None:
-        self.send_response(status)
-        for name, value in (HEADERS | self.server.runner.headers).items():  # type: ignore[attr-defined]
-            self.send_header(name, value)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-
-    def do_GET(self) -> None:
-        runner: Runner = self.server.runner  # type: ignore[attr-defined]
-        runner.heard = time.monotonic()
-        folder, _, name = self.path.strip("/").rpartition("/")
-        try:
-            if self.path == "/":
-                self.reply(PAGE, "text/html")
-            elif self.path == "/worker.js":
-                self.reply(WORKER, "text/javascript")
-            elif self.path == "/alive":
-                self.reply(b"")
-            elif folder == "kernels" and name in runner.kernels:
-                self.reply(runner.kernels[name], "application/wasm")
-            elif folder == "kernels" and name in {path.name for path in SHADERS.glob("*.wgsl")}:
-                self.reply((SHADERS / name).read_bytes(), "text/wgsl")
-            elif folder == "kernels" and name in {build.file for build in BUILDS}:
-                build = next(build for build in BUILDS if build.file == name)
-                self.reply(compile_wasm(build).read_bytes(), "application/wasm")
-            elif folder == "engine" and name in {path.name for path in browser_files().iterdir()}:
-                script = (browser_files() / name).read_bytes()
-                self.reply(script.replace(MICROPYTHON.encode(), b"/micropython"), "text/javascript")
-            elif folder == "micropython" and name in ("micropython.mjs", "micropython.wasm"):
-                kind = "text/javascript" if name.endswith("mjs") else "application/wasm"
-                self.reply((WEB / "node_modules" / MICROPYTHON / name).read_bytes(), kind)
-            elif self.path == "/python.json":
-                self.reply(json.dumps(python_files()).encode(), "application/json")
-            else:
-                self.reply(b"", status=404)
-        except (TinyGPTError, OSError) as error:
-            runner.fault = str(error)
-            self.reply(b"", status=500)
-
-    def do_POST(self) -> None:
-        runner: Runner = self.server.runner  # type: ignore[attr-defined]
-        runner.heard = time.monotonic()
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path == "/failed":
-            runner.fault = body.decode(errors="replace")
-            self.reply(b"")
-        else:
-            self.reply(runner.next_command(body))
-
-
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A runner that is ended leaves its last request half way."""
-
-
 class Runner:
     """One process, one engine. `ask` is called from one thread only."""
 
@@ -223,26 +135,53 @@ class Runner:
         self.idle = False  # whether the last command was to wait
         self.commands: queue.Queue[bytes] = queue.Queue()
         self.answers: queue.Queue[bytes] = queue.Queue()
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.server.runner = self  # type: ignore[attr-defined]
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.folder = tempfile.mkdtemp(prefix="tinygpt-")
-        self.log = Path(self.folder) / "log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                self.command(address), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-        self.end = weakref.finalize(self, end_process, self.process, self.server, self.folder)
+        self.exchange = Exchange(self)
+        self.folder = Path(tempfile.mkdtemp(prefix="tinygpt-"))  # nobody else can read it
+        self.process = self.start()
+        self.end = weakref.finalize(self, end_process, self.process, self.exchange, self.folder)
         self.capabilities: dict[str, Any] = self.answer(time.monotonic() + START)[0]["capabilities"]
 
-    def command(self, address: str) -> list[str]:
+    def start(self) -> subprocess.Popen[bytes]:
+        self.log = self.folder / "log"
+        with self.log.open("wb") as log:
+            process = subprocess.Popen(
+                self.command(), stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
+        assert process.stdin is not None
+        with contextlib.suppress(OSError), process.stdin as told:  # one that ended at once is noticed when it is asked
+            told.write(self.exchange.address.encode())
+        return process
+
+    def command(self) -> list[str]:
         if self.kind == "node":
-            return [*node_command(), "--no-warnings", str(WEB / "scripts" / "runner-node.ts"), address]
+            return [*node_command(), "--no-warnings", str(WEB / "scripts" / "runner-node.ts")]
         chromium = find_chromium()
         if chromium is None:
             raise TinyGPTError("Chromium is missing; install it, or name its program in TINYGPT_CHROMIUM")
-        return [chromium, *CHROMIUM_FLAGS, *webgpu_flags(), f"--user-data-dir={self.folder}/profile", address + "/"]
+        page = self.folder / "start.html"
+        page.write_text(START_PAGE.format(address=self.exchange.address))
+        profile = f"--user-data-dir={self.folder / 'profile'}"
+        return [chromium, *CHROMIUM_FLAGS, *webgpu_flags(), profile, page.as_uri()]
+
+    def file(self, path: str) -> tuple[bytes, str] | None:
+        """What the browser loads, and Node its kernels: contents and type."""
+        folder, _, name = path.rpartition("/")
+        if folder == "kernels" and name in self.kernels:
+            return self.kernels[name], "application/wasm"
+        if folder == "kernels" and name in {path.name for path in SHADERS.glob("*.wgsl")}:
+            return (SHADERS / name).read_bytes(), "text/wgsl"
+        if folder == "kernels" and name in {build.file for build in BUILDS}:
+            build = next(build for build in BUILDS if build.file == name)
+            return compile_wasm(build).read_bytes(), "application/wasm"
+        if folder == "engine" and name in {path.name for path in browser_files().iterdir()}:
+            script = (browser_files() / name).read_bytes()
+            return script.replace(MICROPYTHON.encode(), b"/micropython"), "text/javascript"
+        if folder == "micropython" and name in ("micropython.mjs", "micropython.wasm"):
+            kind = "text/javascript" if name.endswith("mjs") else "application/wasm"
+            return (WEB / "node_modules" / MICROPYTHON / name).read_bytes(), kind
+        if path == "python.json":
+            return json.dumps(python_files()).encode(), "application/json"
+        return None
 
     def next_command(self, answer: bytes) -> bytes:
         if not self.idle:
@@ -285,13 +224,12 @@ class Runner:
         self.end()
 
 
-def end_process(process: subprocess.Popen[bytes], server: ThreadingHTTPServer, folder: str) -> None:
-    """The process and its children, the server, the profile."""
+def end_process(process: subprocess.Popen[bytes], exchange: Exchange, folder: Path) -> None:
+    """The process and its children, the exchange, the profile."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError, AttributeError):
         process.kill()
     process.wait()
-    server.shutdown()
-    server.server_close()
+    exchange.close()
     shutil.rmtree(folder, ignore_errors=True)

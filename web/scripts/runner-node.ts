@@ -1,9 +1,10 @@
-// The runner in Node. Usage: node runner-node.ts http://ADDRESS (tinygpt/engines/wasm.py starts it)
+// The runner in Node (tinygpt/engines/runner.py starts it). Its standard input says where to fetch commands.
+import { text } from "node:stream/consumers";
 import { serve } from "../src/engine/runner.ts";
 
-const base = process.argv[2]!;
-await serve(`${base}/exchange`, async (file) => {
-  const response = await fetch(`${base}/kernels/${file}`);
+const address = await text(process.stdin);
+await serve(`${address}/exchange`, async (file) => {
+  const response = await fetch(new URL(`/kernels/${file}`, address));
   if (!response.ok) throw new Error(`there are no kernels ${file}`);
   return response.arrayBuffer();
 });
