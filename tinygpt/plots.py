@@ -11,6 +11,7 @@ from tinygpt.core.config import LN_VOCAB
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.memory import Plan
 from tinygpt.runs import writing
+from tinygpt.terminal import one_line
 
 INK, GRID, TRAIN, VAL = "#22303c", "#dfe4e8", "#2f6fde", "#e8710a"
 SHORTEST_REACH = 10  # steps to each side; long runs are smoothed over a fiftieth of their length
@@ -130,7 +131,7 @@ def blank(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
 
     figure = Figure(figsize=(9, 5), dpi=150, facecolor="white", layout="constrained")
     axes = figure.add_subplot()
-    axes.set_title(title, loc="left", fontsize=12, color=INK, pad=10)
+    axes.set_title(one_line(title), loc="left", fontsize=12, color=INK, pad=10, parse_math=False)
     axes.set_xlabel(x_label, color=INK)
     axes.set_ylabel(y_label, color=INK)
     axes.grid(color=GRID, linewidth=0.8)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.engine_specs import Listed, listed, listed_engines
@@ -89,7 +90,7 @@ def bench(
         return
     rows = []
     for name, config in configs.items():
-        with output.console.status(f"{name}: {', '.join(labels)}"):
+        with output.console.status(Text(f"{name}: {', '.join(labels)}")):
             for row in bench_preset(name, config, chosen, seconds):
                 rows.append(row)
                 if json:
@@ -170,7 +171,7 @@ def show_memory(output: Output, sizes: list[str], chosen: list[Listed]) -> None:
     devices = {}
     for size in sizes:
         for label, choice in chosen:
-            with output.console.status(f"{size}: {label}"):
+            with output.console.status(Text(f"{size}: {label}")):
                 memory = peak_memory(size, choice)
             devices[label] = memory.device
             if output.json:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from tinygpt.cli.settings import DataChoice
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.text import encoding_advice
@@ -36,14 +38,14 @@ def open_corpus(choice: DataChoice, output: Output, refresh: bool = False, remed
     """Load or fetch the text; where a hash is stated, it is that text or an error that ends with the remedy."""
     from tinygpt.data import DEFAULT_BUDGET, load_corpus
 
-    with output.console.status(f"loading {choice.describe()}") as status:
+    with output.console.status(Text(f"loading {choice.describe()}")) as status:
         corpus = load_corpus(
             choice.name or None,
             file=Path(choice.file) if choice.file else None,
             budget=choice.budget or DEFAULT_BUDGET,
             token=os.environ.get(TOKEN_VARIABLE),
             progress=lambda done, budget, rows: status.update(
-                f"fetching {choice.name}: {done:,} of {budget:,} bytes, {rows:,} rows"
+                Text(f"fetching {choice.name}: {done:,} of {budget:,} bytes, {rows:,} rows")
             ),
             refresh=refresh,
         )

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.corpora import choose_data, open_corpus
@@ -43,7 +44,7 @@ def list_all(json: options.Json = False) -> None:
     for column in ("name", "text", "size"):
         table.add_column(column)
     for info in list_corpora():
-        name = f"[bold]{info.name}[/bold] *" if info.name == DEFAULT_CORPUS else info.name
+        name = Text.assemble((info.name, "bold"), " *") if info.name == DEFAULT_CORPUS else info.name
         table.add_row(name, info.title, info.size)
     output = Output()
     output.console.print(table)

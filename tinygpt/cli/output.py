@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from typing import IO, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from tinygpt.cli.display import Display, JsonLines, LivePanel, PlainLines
@@ -19,18 +21,28 @@ def process_rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
+class PlainConsole(Console):
+    """Text is shown, never obeyed: no markup, no emoji codes, no control characters but the console's own."""
+
+    def __init__(self, stream: Stream, quiet: bool) -> None:
+        super().__init__(file=cast(IO[str], stream), highlight=False, markup=False, emoji=False, quiet=quiet)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
 class Output:
     def __init__(self, json: bool = False, quiet: bool = False) -> None:
         self.json = json
         self.main = process_rank() == 0
         self.streams = Stream(sys.stdout, "stdout"), Stream(sys.stderr, "stderr")
-        stdout, stderr = (cast(IO[str], stream) for stream in self.streams)
-        self.console = Console(file=stdout, highlight=False, quiet=json or quiet or not self.main)
-        self.stderr = Console(file=stderr, highlight=False, quiet=not self.main)
+        self.console = PlainConsole(self.streams[0], quiet=json or quiet or not self.main)
+        self.stderr = PlainConsole(self.streams[1], quiet=not self.main)
 
     def say(self, text: str | Text = "") -> None:
         """A line for people, never wrapped: it may hold a path to copy."""
-        self.console.print(shown(text), soft_wrap=True)
+        self.console.print(text, soft_wrap=True)
 
     def facts(self, rows: list[tuple[str, str]]) -> None:
         """Names beside values."""
@@ -44,7 +56,7 @@ class Output:
     def hint(self, text: str) -> None:
         """What to do next; it must reach a person even when stdout belongs to a machine."""
         unseen = self.console.quiet or self.lost
-        (self.stderr if unseen else self.console).print(shown(text), soft_wrap=True)
+        (self.stderr if unseen else self.console).print(text, soft_wrap=True)
 
     def outlive(self) -> None:
         """From now on work goes on when nobody can be shown it any more; `require_stdout` tells in the end."""
@@ -65,12 +77,6 @@ class Output:
         if self.console.quiet:
             return Display()
         return LivePanel(self.console, title) if self.console.is_terminal else PlainLines(self.console)
-
-
-def shown(text: str | Text) -> Text:
-    text = Text(text) if isinstance(text, str) else text
-    text.plain = printable(text.plain)
-    return text
 
 
 def size_of(count: float) -> str:

@@ -6,6 +6,7 @@ import json as jsonlib
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.output import Output, size_of
@@ -30,8 +31,8 @@ def presets(json: options.Json = False) -> None:
     for row in PRESETS:
         weights = BYTES_PER_PARAMETER * counts[row.name]
         numbers = [f"{getattr(row, name):,}" for name in COLUMNS]
-        name = f"[bold]{row.name}[/bold] *" if row.name == DEFAULT_PRESET else row.name
-        table.add_row(name, *numbers, f"{counts[row.name]:,}", size_of(weights))
+        shown = Text.assemble((row.name, "bold"), " *") if row.name == DEFAULT_PRESET else row.name
+        table.add_row(shown, *numbers, f"{counts[row.name]:,}", size_of(weights))
     output = Output()
     output.console.print(table)
     output.say("\n* the default. A checkpoint of a run also has AdamW's two moments: three times the file.")
