@@ -7,12 +7,14 @@ import numpy as np
 from tinygpt.core.config import preset
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.rng import INIT, philox
-from tinygpt.kernels.init import exact_cos_sin, exact_log, initial_weights, normal, philox_words
+from tinygpt.kernels.init import exact_cos_sin, exact_log, initial_weights, normal
+from tinygpt.kernels.philox import philox_words
 
 
 def test_vectorised_philox_equals_the_scalar_one():
-    words = philox_words(seed=99, purpose=INIT, tensor=7, calls=50)
-    assert [tuple(int(w) for w in row) for row in words] == [philox((99, INIT), (i, 0, 7, 0)) for i in range(50)]
+    words = philox_words((99, INIT), first=5, calls=50, c1=2**32 - 1, c2=7, c3=3)
+    wanted = [philox((99, INIT), (i, 2**32 - 1, 7, 3)) for i in range(5, 55)]
+    assert [tuple(int(w) for w in row) for row in words] == wanted
 
 
 def test_exact_log_is_the_log():

@@ -1,9 +1,7 @@
 // Start values, bit for bit those of init.py: the same float64 operations in the same order, on vectors.
-#include "simd.h"
+#include "philox.h"
 
-constexpr int DRAW_LANES = LANES / 2;  // calls of the generator at a time
 typedef double f64s __attribute__((vector_size(LANES * 4)));
-typedef u64 u64s __attribute__((vector_size(LANES * 4)));
 
 struct CosSin {
   f64s cos, sin;
@@ -13,22 +11,6 @@ struct CosSin {
 INLINE f64s to_double(u64s n) {
   constexpr u64 TWO_52_BITS = 0x4330000000000000;
   return (f64s)(n | TWO_52_BITS) - 4503599627370496.0;
-}
-
-// Four words a call, at counters (call, 0, tensor, 0).
-INLINE void philox(u64s call, u32 tensor, u32 k0, u32 k1, u64s (&word)[4]) {
-  constexpr u64 LOW = 0xffffffff;
-  u64s c0 = call, c1{}, c2 = u64s{} + tensor, c3{};
-  for (int round = 0; round < 10; round++) {
-    u64s product0 = c0 * 0xD2511F53ull, product1 = c2 * 0xCD9E8D57ull;
-    c0 = (product1 >> 32) ^ c1 ^ k0;
-    c1 = product1 & LOW;
-    c2 = (product0 >> 32) ^ c3 ^ k1;
-    c3 = product0 & LOW;
-    k0 += 0x9E3779B9;
-    k1 += 0xBB67AE85;
-  }
-  word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
 }
 
 // ln x for a positive normal x below 2: x = m 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh((m - 1) / (m + 1)).
@@ -68,14 +50,12 @@ INLINE CosSin exact_cos_sin(u64s word) {
 extern "C" __attribute__((visibility("default"))) void tg_init(float* out, i64 size, u32 seed, u32 purpose, u32 tensor,
                                                                double std) {
   for (i64 first = 0; first * 4 < size; first += DRAW_LANES) {
-    u64s call, word[4];
-    for (int lane = 0; lane < DRAW_LANES; lane++) call[lane] = first + lane;
-    philox(call, tensor, seed, purpose, word);
+    Words word = philox(seed, purpose, (u32)first, 0, tensor);
     f64s draw[4];
     for (int pair = 0; pair < 2; pair++) {
-      f64s u1 = (to_double(word[2 * pair]) + 1.0) / 4294967296.0;
+      f64s u1 = (to_double(word.at[2 * pair]) + 1.0) / 4294967296.0;
       f64s radius = __builtin_elementwise_sqrt(-2.0 * exact_log(u1));
-      CosSin turn = exact_cos_sin(word[2 * pair + 1]);
+      CosSin turn = exact_cos_sin(word.at[2 * pair + 1]);
       draw[2 * pair] = radius * turn.cos * std;
       draw[2 * pair + 1] = radius * turn.sin * std;
     }

@@ -13,40 +13,16 @@ import numpy.typing as npt
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.models.parameters import parameters
-from tinygpt.core.rng import INIT, PHILOX_M0, PHILOX_M1, PHILOX_W0, PHILOX_W1
+from tinygpt.core.rng import INIT
+from tinygpt.kernels.philox import U64, philox_words
 
 F64 = npt.NDArray[np.float64]
-U64 = npt.NDArray[np.uint64]
 
 LN2 = 0.6931471805599453
 SQRT_HALF = 0.7071067811865476
 HALF_PI = 1.5707963267948966
 LOG_TERMS = 11  # of 2 (s + s^3/3 + s^5/5 + ...), |s| <= 0.1716: below one float64 ulp
 TRIG_TERMS = 9  # of the Taylor series on [-pi/4, pi/4]
-
-WORD = np.uint64(0xFFFFFFFF)
-SHIFT = np.uint64(32)
-
-
-def philox_words(seed: int, purpose: int, tensor: int, calls: int) -> U64:
-    """[calls, 4] words: `core.rng.philox` at counters (0..calls-1, 0, tensor, 0), vectorised."""
-    c0 = np.arange(calls, dtype=np.uint64)
-    c1 = np.zeros(calls, dtype=np.uint64)
-    c2 = np.full(calls, tensor, dtype=np.uint64)
-    c3 = np.zeros(calls, dtype=np.uint64)
-    k0, k1 = seed, purpose
-    for _ in range(10):
-        product0 = c0 * np.uint64(PHILOX_M0)
-        product1 = c2 * np.uint64(PHILOX_M1)
-        c0, c1, c2, c3 = (
-            (product1 >> SHIFT) ^ c1 ^ np.uint64(k0),
-            product1 & WORD,
-            (product0 >> SHIFT) ^ c3 ^ np.uint64(k1),
-            product0 & WORD,
-        )
-        k0 = (k0 + PHILOX_W0) & 0xFFFFFFFF
-        k1 = (k1 + PHILOX_W1) & 0xFFFFFFFF
-    return np.stack([c0, c1, c2, c3], axis=1)
 
 
 def exact_log(x: F64) -> F64:
@@ -83,7 +59,7 @@ def exact_cos_sin(word: U64) -> tuple[F64, F64]:
 
 def normal(seed: int, purpose: int, tensor: int, size: int, std: float) -> npt.NDArray[np.float32]:
     """`size` draws of normal(0, std), four to a Philox call."""
-    words = philox_words(seed, purpose, tensor, (size + 3) // 4)
+    words = philox_words((seed, purpose), 0, (size + 3) // 4, c2=tensor)
     u1 = (words[:, 0::2].astype(np.float64) + 1.0) / 4294967296.0
     radius = np.sqrt(-2.0 * exact_log(u1))
     cos, sin = exact_cos_sin(words[:, 1::2])
