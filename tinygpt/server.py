@@ -1,78 +1,147 @@
-"""Serves a folder on this machine, as a page with threads in WebAssembly needs it."""
+"""Serves the built page to this machine alone, as a page with threads in WebAssembly needs it."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import sys
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import os
+import socket
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.headers import HEADERS_FILE, Rules, headers_for, read_rules
 
 HOST = "127.0.0.1"
-DEFAULT_PORT = 8017
+NAMES = [HOST, "localhost"]  # any other name that leads here was made to do so by somebody else
 PORTS_TO_TRY = 20  # from the wanted one on, where it is taken
+MOST_CONNECTIONS = 100
+REQUEST_SECONDS = 10.0  # until a connection has asked for something, or for the next thing
+CONNECTION_SECONDS = 600.0  # whatever it does
 
 # With these two a browser lets a page share memory among its workers ("cross-origin isolated").
-ISOLATION = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
-HASHED = "/_astro/"  # names that change with their contents
+ISOLATION = ("Cross-Origin-Opener-Policy", "Cross-Origin-Embedder-Policy")
+
+# Stated in full: the system's own table of types may lack them or differ.
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".png": "image/png",
+    ".py": "text/x-python; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".wasm": "application/wasm",
+    ".wgsl": "text/plain; charset=utf-8",
+}
 
 
-class Handler(SimpleHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    # Stated in full: the system's own table of types may lack them or differ.
-    extensions_map = {  # noqa: RUF012
-        "": "application/octet-stream",
-        ".css": "text/css; charset=utf-8",
-        ".html": "text/html; charset=utf-8",
-        ".ico": "image/x-icon",
-        ".js": "text/javascript; charset=utf-8",
-        ".json": "application/json; charset=utf-8",
-        ".mjs": "text/javascript; charset=utf-8",
-        ".png": "image/png",
-        ".py": "text/x-python; charset=utf-8",
-        ".svg": "image/svg+xml",
-        ".txt": "text/plain; charset=utf-8",
-        ".wasm": "application/wasm",
-        ".wgsl": "text/plain; charset=utf-8",
-    }
-
-    def __init__(self, *args: object, isolated: bool, **more: object) -> None:
-        self.isolated = isolated
-        super().__init__(*args, **more)  # type: ignore[arg-type]
-
-    def end_headers(self) -> None:
-        for name, value in ISOLATION.items() if self.isolated else ():
-            self.send_header(name, value)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        fresh = "public, max-age=31536000, immutable" if self.path.startswith(HASHED) else "no-cache"
-        self.send_header("Cache-Control", fresh)
-        super().end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the terminal belongs to the user."""
+class Files(StaticFiles):
+    def file_response(
+        self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers["Content-Type"] = TYPES.get(Path(full_path).suffix, "application/octet-stream")
+        return response
 
 
-class Server(ThreadingHTTPServer):
-    allow_reuse_address = sys.platform != "win32"  # there it would let two servers have one port
-    daemon_threads = True
+class StatedHeaders:
+    """Adds to each answer what the rules say of its path."""
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A browser that goes away in the middle of an answer is no news."""
+    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+        self.app = app
+        self.rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                stated = {"Cache-Control": "no-cache"} | headers_for(self.rules, scope["path"])
+                if message["status"] >= 400:
+                    stated["Cache-Control"] = "no-store"
+                MutableHeaders(scope=message).update(stated)
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+class Impatient(H11Protocol):
+    """uvicorn's protocol, which by itself would wait for a request for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        self.loop.call_later(REQUEST_SECONDS, self.give_up, None)
+        self.loop.call_later(CONNECTION_SECONDS, transport.abort)
+
+    def on_response_complete(self) -> None:
+        self.loop.call_later(REQUEST_SECONDS, self.give_up, self.cycle)
+        super().on_response_complete()
+
+    def give_up(self, last: object) -> None:
+        """Unless a request has come after the `last` one."""
+        if self.cycle is last:
+            self.transport.abort()
+
+
+def page_app(folder: Path, isolated: bool) -> Starlette:
+    rules = read_rules((folder / HEADERS_FILE).read_text(encoding="utf-8"))
+    if not isolated:
+        rules = {path: {k: v for k, v in headers.items() if k not in ISOLATION} for path, headers in rules.items()}
+    return Starlette(
+        routes=[Mount("/", Files(directory=folder, html=True))],
+        middleware=[
+            Middleware(StatedHeaders, rules=rules),
+            Middleware(TrustedHostMiddleware, allowed_hosts=NAMES, www_redirect=False),
+        ],
+    )
+
+
+def quiet_server(app: Any) -> Server:
+    """The terminal belongs to the user; nobody else hears of us."""
+    settings = Config(
+        app,
+        http=Impatient,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+    )
+    return Server(settings)
 
 
 class Site:
     """A folder being served while the `with` lasts; `url` says where. Port 0 is any free one."""
 
     def __init__(self, folder: Path, port: int = 0, isolated: bool = True) -> None:
-        if not folder.is_dir():
-            raise TinyGPTError(f"there is no folder {folder} to serve")
-        self.server = listen(partial(Handler, directory=str(folder), isolated=isolated), port)
-        self.url = f"http://{HOST}:{self.server.server_port}/"
-        self.thread = Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        if not (folder / HEADERS_FILE).is_file():
+            raise TinyGPTError(f"there is no page in {folder} to serve; run: make play")
+        self.server = quiet_server(page_app(folder, isolated))
+        self.socket = listen(port)
+        self.port = self.socket.getsockname()[1]
+        self.url = f"http://{HOST}:{self.port}/"
+        self.thread = Thread(target=self.server.run, args=([self.socket],), daemon=True)
 
     def __enter__(self) -> Site:
         self.thread.start()
@@ -81,17 +150,16 @@ class Site:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.should_exit = True
         self.thread.join()
 
 
-def listen(handler: partial[Handler], port: int) -> Server:
+def listen(port: int) -> socket.socket:
     """On `port`, or on the next one that is free."""
-    last = port + PORTS_TO_TRY if port else 1
+    last = min(port + PORTS_TO_TRY, 65536) if port else 1
     for candidate in range(port, last):
         try:
-            return Server((HOST, candidate), handler)
+            return socket.create_server((HOST, candidate), backlog=MOST_CONNECTIONS)
         except OSError as fault:
             if fault.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise

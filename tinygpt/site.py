@@ -22,6 +22,7 @@ from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.headers import HEADERS_FILE, allow_inline
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
@@ -34,6 +35,7 @@ INPUTS = (
     "tinygpt/core/**/*.py",
     "tinygpt/data/recipes.py",
     "tinygpt/kernels/*",
+    "tinygpt/headers.py",
     "tinygpt/site.py",
 )
 GENERATED = WEB / "src" / "generated"
@@ -110,8 +112,16 @@ def build() -> Path:
             run([sys.executable, "-m", "tinygpt.kernels.wasm", str(kernels)], ROOT)
             generate()
             run(node(ASTRO, "build"), WEB)
+            state_headers()
             STAMP.write_text(inputs)
     return DIST
+
+
+def state_headers() -> None:
+    """Astro puts scripts into its pages; the policy that the site is served with names each by its hash."""
+    pages = (path.read_text(encoding="utf-8") for path in sorted(DIST.rglob("*.html")))
+    stated = DIST / HEADERS_FILE
+    stated.write_text(allow_inline(stated.read_text(encoding="utf-8"), pages), encoding="utf-8")
 
 
 def check() -> None:

@@ -1,11 +1,12 @@
+import { readFileSync } from "node:fs";
 import svelte from "@astrojs/svelte";
 import { defineConfig } from "astro/config";
 
-// As tinygpt/server.py and public/_headers have them: without these no memory is shared among threads.
-const isolation = {
-  "Cross-Origin-Opener-Policy": "same-origin",
-  "Cross-Origin-Embedder-Policy": "require-corp",
-};
+// Of all that public/_headers states, what sharing memory among threads needs.
+const stated = readFileSync(new URL("public/_headers", import.meta.url), "utf8");
+const isolation = Object.fromEntries(
+  Array.from(stated.matchAll(/^\s+(Cross-Origin-[\w-]+): (.+)$/gm), ([, name, value]) => [name!, value!]),
+);
 
 export default defineConfig({
   integrations: [svelte()],

@@ -76,10 +76,12 @@ def open_webgpu_page(dist: Path, webgpu_browser: Browser) -> Iterator[OpenPage]:
 
 @contextmanager
 def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
-    """Opens the page, ready to train. Whatever a test does, nothing is asked of another host."""
+    """Opens the page, ready to train. Whatever a test does, nothing is asked of another host, and nothing goes wrong
+    that only the console tells, such as a script that the page's policy forbids."""
     sites: list[Site] = []
     pages: list[Page] = []
     elsewhere: list[str] = []
+    complaints: list[str] = []
 
     def opened(isolated: bool = True, prepare: Callable[[Page], object] = lambda page: None) -> Page:
         sites.append(site := Site(dist, isolated=isolated).__enter__())
@@ -88,6 +90,8 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
         page.on(
             "request", lambda sent: None if sent.url.startswith((site.url, "blob:")) else elsewhere.append(sent.url)
         )
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda fault: complaints.append(str(fault)))
         prepare(page)
         page.goto(site.url)
         page.wait_for_selector("[data-phase]:not([data-phase=loading])")
@@ -99,3 +103,4 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
     for site in sites:
         site.__exit__(None, None, None)
     assert not elsewhere
+    assert not complaints

@@ -78,7 +78,9 @@ def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(
     assert fact(page, "engine").startswith("WebGPU, software adapter: ")
     wait_for_step(page, 1)
     assert float(stat(page, "loss")) > 4
-    page.wait_for_function("""Number(document.querySelector("[data-stat='loss'] dd").innerText) < 3""", timeout=60_000)
+    page.wait_for_function(
+        """() => Number(document.querySelector("[data-stat='loss'] dd").innerText) < 3""", timeout=60_000
+    )
 
     with page.expect_download() as download:
         press(page, "Save")

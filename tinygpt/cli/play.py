@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from tinygpt.cli.output import Output
-from tinygpt.core.errors import TinyGPTError
-from tinygpt.server import DEFAULT_PORT, Site
+
+DEFAULT_PORT = 8017
 
 
 def play(
@@ -23,10 +23,9 @@ def play(
     ] = True,
 ) -> None:
     """Serve the page that trains in a browser tab; `make play` builds it first."""
+    from tinygpt.server import Site
     from tinygpt.site import DIST
 
-    if not (DIST / "index.html").exists():
-        raise TinyGPTError("the page is not built; run: make play")
     output = Output()
     with Site(DIST, port, isolated) as site:
         output.say(f"TinyGPT is at {site.url} (Ctrl-C ends it)")
