@@ -42,16 +42,20 @@ def linear_cases(*optional: str) -> list[Dims]:
 # What a case fixes, by the signature's names: every dim, and where it matters a scalar, a `position`,
 # or an optional tensor's absence (None). `make_case` fills in the rest.
 CASES: dict[str, list[Dims]] = {
-    "embed": [{"N": B * T, "T": T, "C": C} for B, T, C in [(1, 1, 1), (3, 1, 5), (2, 17, 48), (1, 33, 100)]],
+    "embed": [{"N": B * T, "T": T, "C": C} for B, T, C in [(1, 1, 1), (3, 1, 5), (2, 17, 48), (1, 33, 100)]]
+    + [{"N": 34, "T": 17, "C": C, "wpe": None} for C in (5, 48)],
     "embed_backward": [
-        {"N": B * T, "T": T, "C": C, "accumulate": accumulate}
+        {"N": B * T, "T": T, "V": 256, "C": C, "accumulate": accumulate, "tied": 1}
         for B, T, C in [(1, 1, 1), (3, 1, 5), (2, 17, 48), (7, 33, 100)]
         for accumulate in (0, 1)
     ]
-    + [{"N": 65, "T": 13, "C": 3, "V": 2, "accumulate": 1}],  # few tokens, each many times
-    "layernorm": [{"N": N, "C": C} for N, C in NC],
+    + [{"N": 65, "T": 13, "V": 2, "C": 3, "accumulate": 1, "tied": 1}]  # few tokens, each many times
+    + [{"N": 51, "T": 17, "V": 256, "C": 48, "accumulate": accumulate, "tied": 0} for accumulate in (0, 1)]
+    + [{"N": 51, "T": 17, "V": 100, "C": 5, "accumulate": 0, "tied": tied, "dwpe": None} for tied in (0, 1)],
+    "layernorm": [{"N": N, "C": C} for N, C in NC] + [{"N": 31, "C": C, "bias": None} for C in (48, 5)],
     "layernorm_backward": [{"N": N, "C": C, "accumulate": i % 2} for i, (N, C) in enumerate(NC)]
-    + [{"N": 31, "C": 48, "accumulate": accumulate, "dresidual": None} for accumulate in (0, 1)],
+    + [{"N": 31, "C": 48, "accumulate": accumulate, "dresidual": None} for accumulate in (0, 1)]
+    + [{"N": 31, "C": C, "accumulate": accumulate, "dbias": None} for C, accumulate in [(48, 0), (5, 1)]],
     "linear": linear_cases("bias", "residual"),
     "linear_gelu": linear_cases("slope"),
     "linear_backward_input": linear_cases("slope"),
@@ -68,7 +72,8 @@ CASES: dict[str, list[Dims]] = {
     ],
     "grad_norm": [{"P": P, "limit": limit} for P in (1, 5, 64, 1027, 4096) for limit in (0.0, 1.0, 1000.0)],
     "adamw": [{"P": P, "decayed": decayed, "eps": 1e-8} for P, decayed in ADAMW],
-    "embed_one": [{"C": C, "T": T, "position": p} for C, T, p in [(1, 1, 0), (5, 17, 16), (48, 33, 7)]],
+    "embed_one": [{"C": C, "T": T, "position": p} for C, T, p in [(1, 1, 0), (5, 17, 16), (48, 33, 7)]]
+    + [{"C": 48, "T": 33, "position": 7, "wpe": None}],
     "cache_fill": [{"T": T, "C": C} for T, C in [(1, 1), (5, 3), (17, 48), (33, 100)]],
     "attention_one": [
         {"T": T, "H": H, "D": D, "position": p}
@@ -100,8 +105,8 @@ def op_of(kernel: str, dims: Dims) -> Op:
 
 def shape_of(kernel: str, name: str, dims: Dims) -> tuple[int, ...]:
     """As core says; the tables' own sizes are no dims of the kernels that look something up in them."""
-    if name in ("wte", "dwte"):
-        return dims.get("V", 256), dims["C"]
+    if name == "wte":
+        return 256, dims["C"]
     if kernel == "embed_one" and name in ("tokens", "wpe"):
         return (1,) if name == "tokens" else (dims["T"], dims["C"])
     return op_of(kernel, dims).shape(name)

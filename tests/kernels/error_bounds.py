@@ -59,20 +59,20 @@ def old(tensor: Any, accumulate: int) -> Any:
     return np.abs(tensor) if accumulate else 0.0
 
 
-def embed(*, tokens, wte, wpe, N, T, **_) -> Bounds:
-    return {"x": U * np.abs(wte[tokens] + wpe[np.arange(N) % T])}
+def embed(*, tokens, wte, wpe, x, N, T, **_) -> Bounds:
+    return {"x": np.zeros_like(x) if wpe is None else U * np.abs(wte[tokens] + wpe[np.arange(N) % T])}
 
 
-def embed_backward(*, tokens, dx, dwte, dwpe, N, T, accumulate, **_) -> Bounds:
-    tokens_sum = np.abs(dwte)
+def embed_backward(*, tokens, dx, dwte, dwpe, N, T, accumulate, tied, **_) -> Bounds:
+    tokens_sum = np.zeros_like(dwte) + old(dwte, accumulate or tied)
     np.add.at(tokens_sum, tokens, np.abs(dx))
     often = int(np.bincount(tokens).max())
-    rows_sum = np.abs(dx).reshape(N // T, T, -1).sum(axis=0) + old(dwpe, accumulate)
+    rows_sum = np.abs(dx).reshape(N // T, T, -1).sum(axis=0) + (0 if dwpe is None else old(dwpe, accumulate))
     return {"dwte": gamma(often + 1) * tokens_sum, "dwpe": gamma(N // T + 1) * rows_sum}
 
 
-def embed_one(*, tokens, position, wte, wpe, **_) -> Bounds:
-    return {"x": U * np.abs(wte[tokens] + wpe[position])}
+def embed_one(*, tokens, position, wte, wpe, x, **_) -> Bounds:
+    return {"x": np.zeros_like(x) if wpe is None else U * np.abs(wte[tokens] + wpe[position])}
 
 
 def layernorm(*, x, gain, bias, C, eps, **_) -> Bounds:
@@ -86,7 +86,7 @@ def layernorm(*, x, gain, bias, C, eps, **_) -> Bounds:
     rstd_off = rstd * (variance_off / (2 * (variance + eps)) + RSQRT + 2 * U)
     n = (x - mean[:, None]) * rstd[:, None]
     n_off = (mean_off[:, None] + rounded) * rstd[:, None] + np.abs(n) * (rstd_off / rstd)[:, None]
-    y_off = np.abs(gain) * (n_off + 3 * U * np.abs(n)) + 2 * U * np.abs(bias)
+    y_off = np.abs(gain) * (n_off + 3 * U * np.abs(n)) + (0 if bias is None else 2 * U * np.abs(bias))
     return {"y": y_off, "mean": mean_off, "rstd": rstd_off}
 
 
@@ -106,7 +106,7 @@ def layernorm_backward(*, dy, x, gain, mean, rstd, dresidual, dgain, dbias, N, C
         "dx": dx_off,
         "dgain": gamma(N + 2) * ((np.abs(dy) * n).sum(axis=0) + old(dgain, accumulate))
         + (np.abs(dy) * n_off).sum(axis=0),
-        "dbias": gamma(N + 1) * (np.abs(dy).sum(axis=0) + old(dbias, accumulate)),
+        "dbias": 0.0 if dbias is None else gamma(N + 1) * (np.abs(dy).sum(axis=0) + old(dbias, accumulate)),
     }
 
 

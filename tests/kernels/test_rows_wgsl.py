@@ -30,7 +30,8 @@ CASES += [
     ("layernorm", {"N": 600, "C": 96}),  # 32 lanes a row
     ("layernorm_backward", {"N": 600, "C": 96, "accumulate": 1}),
     ("cross_entropy", {"N": 600, "V": 256, "count": 600}),
-    ("embed_backward", {"N": 1200, "T": 300, "C": 132, "accumulate": 0}),  # more than a tile and a chunk of rows
+    # more than a tile and a chunk of rows
+    ("embed_backward", {"N": 1200, "T": 300, "V": 256, "C": 132, "accumulate": 0, "tied": 0}),
     ("grad_norm", {"P": 50000, "limit": 1.0}),  # several partial sums
     ("attention_one", {"T": 700, "H": 5, "D": 36, "position": 600}),  # chunks of rows whose top grows, two tiles
 ]
@@ -54,7 +55,10 @@ def test_equals_the_specification(kernel, dims, slices, subgroups):
 def test_any_number_of_lanes_within_and_beyond_a_subgroup(lanes, monkeypatch):
     for module in (layernorm, cross_entropy):
         monkeypatch.setattr(module, "row_lanes", lambda rows, words, device: lanes)
-    for kernel, dims in [("layernorm", {"N": 37, "C": 100}), ("cross_entropy", {"N": 37, "V": 100, "count": 37})]:
+    for kernel, dims in [
+        ("layernorm", {"N": 37, "C": 100}),
+        ("cross_entropy", {"N": 37, "V": 100, "count": 37}),
+    ]:
         outputs = run_kernel(kernel, make_case(kernel, dims, dtype=np.float32), device_with(True))
         assert_matches_spec(kernel, dims, outputs)
 
@@ -122,7 +126,8 @@ def test_long_grids_have_a_second_axis():
     device.max_groups = 3
     for kernel, dims in [
         ("embed", {"N": 66, "T": 33, "C": 100}),
-        ("embed_backward", {"N": 66, "T": 33, "C": 100, "accumulate": 0}),
+        ("embed_backward", {"N": 66, "T": 33, "V": 256, "C": 100, "accumulate": 0, "tied": 1}),
+        ("embed_backward", {"N": 66, "T": 33, "V": 256, "C": 100, "accumulate": 0, "tied": 0, "dwpe": None}),
         ("layernorm", {"N": 129, "C": 12}),
         ("cross_entropy", {"N": 129, "V": 12, "count": 5}),
         ("adamw", {"P": 8192, "decayed": 100}),

@@ -56,10 +56,12 @@ def test_embed(random, B, T, C, V):
         return (dx * x).sum()
 
     head = random.normal(size=(V, C))  # the tied head's part, there before
-    dwte, dwpe = head.copy(), blank(T, C)
-    SPEC["embed_backward"](tokens=tokens, dx=dx, dwte=dwte, dwpe=dwpe, N=N, T=T, C=C, accumulate=0)
-    assert_gradient(dwte - head, loss, wte, N * C)
-    assert_gradient(dwpe, loss, wpe, N * C)
+    for tied in (0, 1):
+        dwte, dwpe = head.copy() if tied else blank(V, C), blank(T, C)
+        sizes = {"N": N, "T": T, "V": V, "C": C}
+        SPEC["embed_backward"](tokens=tokens, dx=dx, dwte=dwte, dwpe=dwpe, **sizes, accumulate=0, tied=tied)
+        assert_gradient(dwte - head * tied, loss, wte, N * C)
+        assert_gradient(dwpe, loss, wpe, N * C)
 
 
 @pytest.mark.parametrize("N, C", [(1, 1), (1, 3), (3, 5), (2, 16)])

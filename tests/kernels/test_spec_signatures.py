@@ -4,7 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
-from cases import ALL_CASES, case_id, make_case, run_spec
+from cases import ALL_CASES, case_id, make_case, op_of, run_spec
 from error_bounds import U, error_bound
 
 from tinygpt.core.ops import KERNEL_NAMES
@@ -51,7 +51,8 @@ def test_accumulating_adds_what_overwriting_writes(kernel, dims):
     names = [name for name in KERNELS[kernel].updated if case[name] is not None]
     before = {name: case[name] for name in names}
     added = run_spec(kernel, case)
-    fresh = {name: np.zeros_like(case[name]) if name == "dwte" else np.full_like(case[name], np.nan) for name in names}
+    still_read = op_of(kernel, {**dims, "accumulate": 0}).updated()
+    fresh = {name: np.full_like(case[name], 0 if name in still_read else np.nan) for name in names}
     written = run_spec(kernel, {**case, **fresh, "accumulate": 0})
     bounds = error_bound(kernel, case)
     for name in names:

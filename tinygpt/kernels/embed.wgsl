@@ -1,7 +1,8 @@
-// x[n] = wte[tokens[n]] + wpe[n mod T], an invocation a word. With HAS_POSITION there is one row, at position[0].
+// x[n] = wte[tokens[n]] (+ wpe[n mod T]), an invocation a word. With HAS_POSITION there is one row, at position[0].
 override N: u32;
 override T: u32;
 override C: u32;
+override HAS_WPE: bool;
 override HAS_POSITION: bool;
 
 @group(0) @binding(0) var<storage, read> tokens: array<i32>;
@@ -22,5 +23,9 @@ fn embed(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) grou
   if (HAS_POSITION) {
     t = u32(position[0]);
   }
-  x[i] = wte[u32(tokens[n]) * words + i % words] + wpe[t * words + i % words];
+  var row = wte[u32(tokens[n]) * words + i % words];
+  if (HAS_WPE) {
+    row += wpe[t * words + i % words];
+  }
+  x[i] = row;
 }

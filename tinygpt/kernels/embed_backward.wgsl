@@ -1,10 +1,12 @@
-// dwte[v] += sum of dx[n] over tokens[n] = v;  dwpe[t] (+)= sum over the batch of dx[b, t];  each within its slice.
+// dwte[v] (+)= sum of dx[n] over tokens[n] = v;  dwpe[t] (+)= sum over the batch of dx[b, t];  each within its slice.
 // The first V * TILES * SLICES workgroups are dwte's, for a token, a tile of columns and a slice each.
 override N: u32;
 override T: u32;
 override C: u32;
 override V: u32;
 override ACCUMULATE: bool;
+override TIED: bool;  // the head's gradient is in dwte, to be added to
+override HAS_DWPE: bool;
 
 @group(0) @binding(0) var<storage, read> tokens: array<i32>;
 @group(0) @binding(1) var<storage, read> dx: array<Floats>;
@@ -46,7 +48,11 @@ fn add_token(token: u32, tile: u32, slice: u32, me: u32) {
     for (var other = 32u; other < 256u; other += 32u) {
       sum += partial[me + other];
     }
-    dwte[in_slice(token * words + column, slice)] += sum;
+    let to = in_slice(token * words + column, slice);
+    if (ACCUMULATE || TIED) {
+      sum += dwte[to];
+    }
+    dwte[to] = sum;
   }
 }
 
@@ -81,7 +87,7 @@ fn embed_backward(
   let token_groups = V * TILES * SLICES;
   if (number < token_groups) {
     add_token(number % V, number / V % TILES, number / (V * TILES), me);
-  } else {
+  } else if (HAS_DWPE) {
     add_position((number - token_groups) * 256u + me);
   }
 }

@@ -1,6 +1,5 @@
 // Layer normalisation of rows, and its gradients.
-#include "args.h"
-#include "simd.h"
+#include "rows.h"
 
 static void layernorm(const layernorm_args& a, Team& team) {
   Range rows = team.share(a.N);
@@ -20,7 +19,8 @@ static void layernorm(const layernorm_args& a, Team& team) {
 
     each_vec(0, a.C, [&](i64 c, auto lanes) {
       vec normal = (load(x + c, lanes) - mean) * rstd;
-      store(y + c, fma(normal, load(a.gain + c, lanes), load(a.bias + c, lanes)), lanes);
+      vec bias = a.bias ? load(a.bias + c, lanes) : vec{};
+      store(y + c, fma(normal, load(a.gain + c, lanes), bias), lanes);
     });
     a.mean[n] = mean;
     a.rstd[n] = rstd;
@@ -70,16 +70,6 @@ static void layernorm_backward(const layernorm_backward_args& a, Team& team) {
     layernorm_backward_rows(a, a.N * i / ROW_CHUNKS, a.N * (i + 1) / ROW_CHUNKS, part, part + C);
   }
   team.meet();
-
-  Range share = team.share(ceil_div(C, LANES));
-  each_vec(share.begin * LANES, min_of(share.end * LANES, C), [&](i64 c, auto lanes) {
-    vec dgain = a.accumulate ? load(a.dgain + c, lanes) : vec{};
-    vec dbias = a.accumulate ? load(a.dbias + c, lanes) : vec{};
-    for (i64 i = 0; i < ROW_CHUNKS; i++) {
-      dgain += load(a.scratch + i * 2 * C + c, lanes);
-      dbias += load(a.scratch + i * 2 * C + C + c, lanes);
-    }
-    store(a.dgain + c, dgain, lanes);
-    store(a.dbias + c, dbias, lanes);
-  });
+  add_chunks(team, a.scratch, 2 * C, C, a.accumulate, a.dgain);
+  if (a.dbias) add_chunks(team, a.scratch + C, 2 * C, C, a.accumulate, a.dbias);
 }

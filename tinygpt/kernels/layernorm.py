@@ -1,4 +1,4 @@
-"""Layer normalisation: each row to mean 0 and variance 1, then a learned gain and bias."""
+"""Layer normalisation: each row to mean 0 and variance 1, then a learned gain and, where there is one, a bias."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def layernorm(
     *,
     x: Floats,
     gain: Floats,
-    bias: Floats,
+    bias: Floats | None,
     y: Floats,
     mean: Floats,
     rstd: Floats,
@@ -22,7 +22,8 @@ def layernorm(
     """x [N,C], gain and bias [C] -> y [N,C], and mean and rstd [N], kept for the backward pass."""
     mean[...] = x.mean(axis=1)
     rstd[...] = 1 / np.sqrt(x.var(axis=1) + eps)
-    y[...] = (x - mean[:, None]) * rstd[:, None] * gain + bias
+    n = (x - mean[:, None]) * rstd[:, None]
+    y[...] = n * gain if bias is None else n * gain + bias
 
 
 def layernorm_backward(
@@ -35,7 +36,7 @@ def layernorm_backward(
     dresidual: Floats | None,
     dx: Floats,
     dgain: Floats,
-    dbias: Floats,
+    dbias: Floats | None,
     N: int,
     C: int,
     accumulate: int,
@@ -58,4 +59,5 @@ def layernorm_backward(
     through_norm = rstd[:, None] * (dn - through_mean - through_rstd)
     dx[...] = through_norm if dresidual is None else dresidual + through_norm
     dgain[...] = (dgain if accumulate else 0) + (dy * n).sum(axis=0)
-    dbias[...] = (dbias if accumulate else 0) + dy.sum(axis=0)
+    if dbias is not None:
+        dbias[...] = (dbias if accumulate else 0) + dy.sum(axis=0)

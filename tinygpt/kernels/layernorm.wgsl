@@ -1,6 +1,7 @@
-// y = (x - mean) * rstd * gain + bias, LANES invocations a row; mean and rstd are kept for the backward pass.
+// y = (x - mean) * rstd * gain (+ bias), LANES invocations a row; mean and rstd are kept for the backward pass.
 override N: u32;
 override C: u32;
+override HAS_BIAS: bool;
 override EPS: f32;
 
 @group(0) @binding(0) var<storage, read> x: array<Floats>;
@@ -30,7 +31,11 @@ fn layernorm(group: Group, @builtin(local_invocation_index) me: u32) {
   let scale = inverseSqrt(row_sum(sum_of(squares), me, group) / f32(C) + EPS);
 
   for (var i = me % LANES; i < words; i += LANES) {
-    y[first + i] = (x[first + i] - center) * scale * gain[i] + bias[i];
+    var result = (x[first + i] - center) * scale * gain[i];
+    if (HAS_BIAS) {
+      result += bias[i];
+    }
+    y[first + i] = result;
   }
   if (me % LANES == 0u && n < N) {
     mean[n] = center;

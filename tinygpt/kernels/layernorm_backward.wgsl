@@ -3,6 +3,7 @@
 override N: u32;
 override C: u32;
 override HAS_DRESIDUAL: bool;
+override HAS_DBIAS: bool;
 override ACCUMULATE: bool;
 
 @group(0) @binding(0) var<storage, read> dy: array<Floats>;
@@ -76,13 +77,17 @@ fn layernorm_backward_columns(@builtin(workgroup_id) tile: vec3u, @builtin(local
   if (me >= 4u || column >= words) {
     return;
   }
-  dgain_part = dgain_parts[me];
-  dbias_part = dbias_parts[me];
   let to = in_slice(column, slice);
+  dgain_part = dgain_parts[me];
   if (ACCUMULATE) {
     dgain_part += dgain[to];
-    dbias_part += dbias[to];
   }
   dgain[to] = dgain_part;
-  dbias[to] = dbias_part;
+  if (HAS_DBIAS) {
+    dbias_part = dbias_parts[me];
+    if (ACCUMULATE) {
+      dbias_part += dbias[to];
+    }
+    dbias[to] = dbias_part;
+  }
 }

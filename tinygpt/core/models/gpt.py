@@ -233,7 +233,8 @@ def gradient_program(config: RunConfig, memory: Memory, accumulate: int, update:
         dx = p.backward_block(i, saved[i], dx, accumulate)
     p.call(
         "embed_backward", tokens=memory.tokens, dx=dx, dwte=g["token_embedding.weight"],
-        dwpe=g["position_embedding.weight"], N=p.N, T=p.T, C=p.C, accumulate=accumulate,
+        dwpe=g["position_embedding.weight"], N=p.N, T=p.T, V=VOCAB, C=p.C,
+        accumulate=accumulate, tied=1,
     )  # fmt: skip
     if update:
         add_update(p, config, memory)

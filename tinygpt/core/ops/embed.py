@@ -1,6 +1,18 @@
-"""Bytes to vectors: the token's row plus the position's."""
+"""Bytes to vectors: the token's row plus, where positions are learned, the position's."""
 
-from tinygpt.core.ops.gpu import GROUP, Dispatch, Target, bound, ceil_div, dims, flat_grid, line_grid, texts, width
+from tinygpt.core.ops.gpu import (
+    GROUP,
+    Dispatch,
+    Target,
+    bound,
+    ceil_div,
+    dims,
+    flag,
+    flat_grid,
+    line_grid,
+    texts,
+    width,
+)
 from tinygpt.core.ops.op import Op, declare
 
 TYPE_CHECKING = False
@@ -11,6 +23,7 @@ if TYPE_CHECKING:
 def embed(op: Op, target: Target) -> list[Dispatch]:
     N, C, wide = op.dim("N"), op.dim("C"), width(op.dim("C"))
     constants = dims(op, "N T C")
+    constants["HAS_WPE"] = flag(op.tensor("wpe"))
     constants["HAS_POSITION"] = 0
     reads = bound(op, "tokens wte wpe") + [("position", None)]
     grid = flat_grid(N * C // wide, target.device)
@@ -19,20 +32,21 @@ def embed(op: Op, target: Target) -> list[Dispatch]:
 
 def embed_one(op: Op, target: Target) -> list[Dispatch]:
     C, wide = op.dim("C"), width(op.dim("C"))
-    constants: dict[str, Constant] = {"N": 1, "T": 1, "C": C, "HAS_POSITION": 1}
+    constants: dict[str, Constant] = {"N": 1, "T": 1, "C": C, "HAS_WPE": flag(op.tensor("wpe")), "HAS_POSITION": 1}
     reads = bound(op, "tokens wte wpe position")
     grid = flat_grid(C // wide, target.device)
     return [Dispatch(texts("embed", wide), "embed", reads, bound(op, "x"), constants, grid)]
 
 
 def embed_backward(op: Op, target: Target) -> list[Dispatch]:
-    dwte, wide = op.tensor("dwte"), width(op.dim("C"))
-    assert dwte is not None
-    constants = dims(op, "N T C accumulate")
-    constants["V"] = dwte.shape[0]
-    constants["SLICES"] = slices = target.slices
+    slices, wide = target.slices, width(op.dim("C"))
+    constants = dims(op, "N T V C accumulate tied")
+    constants["HAS_DWPE"] = flag(op.tensor("dwpe"))
+    constants["SLICES"] = slices
     words = op.dim("C") // wide
-    groups = dwte.shape[0] * ceil_div(words, 32) * slices + ceil_div(op.dim("T") * words * slices, GROUP)
+    groups = op.dim("V") * ceil_div(words, 32) * slices
+    if op.tensor("dwpe") is not None:
+        groups += ceil_div(op.dim("T") * words * slices, GROUP)
     return [
         Dispatch(
             texts("embed_backward", wide, sliced=True),
@@ -45,15 +59,15 @@ def embed_backward(op: Op, target: Target) -> list[Dispatch]:
     ]
 
 
-# x[n] = wte[tokens[n]] + wpe[n mod T]   (The vocabulary's size is no dim of the embeddings.)
-declare("embed", "tokens wte wpe -> x | N T C", "tokens=N wpe=T,C x=N,C", embed)
-# dwte[v] += sum of dx[n] over tokens[n] = v: the head's gradient is there already, always
+# x[n] = wte[tokens[n]] (+ wpe[n mod T])   (A lookup does not need the vocabulary's size.)
+declare("embed", "tokens wte wpe? -> x | N T C", "tokens=N wpe=T,C x=N,C", embed)
+# dwte[v] (+)= sum of dx[n] over tokens[n] = v; with `tied` the head's gradient is there already and is added to
 # dwpe[t] (+)= sum over the batch of dx[b, t]
 declare(
     "embed_backward",
-    "tokens dx -> dwte++ dwpe+ | N T C accumulate",
-    "tokens=N dx=N,C dwpe=T,C",
+    "tokens dx -> dwte++ dwpe?+ | N T V C accumulate tied",
+    "tokens=N dx=N,C dwte=V,C dwpe=T,C",
     embed_backward,
 )
 # Generation, one sequence: position[0] is the row of the newest token.
-declare("embed_one", "tokens position wte wpe -> x | C", "position=1 x=1,C", embed_one)
+declare("embed_one", "tokens position wte wpe? -> x | C", "position=1 x=1,C", embed_one)

@@ -9,6 +9,7 @@ ROW_CHUNKS = shared("ROW_CHUNKS", 64)  # the CPU's sums over rows are cut into s
 def layernorm(op: Op, target: Target) -> list[Dispatch]:
     N, C, wide, device = op.dim("N"), op.dim("C"), width(op.dim("C")), target.device
     constants = dims(op, "N C")
+    constants["HAS_BIAS"] = flag(op.tensor("bias"))
     constants["EPS"] = op.scalar("eps")
     constants["LANES"] = lanes = row_lanes(N, C // wide, device)
     return [
@@ -31,6 +32,7 @@ def layernorm_backward(op: Op, target: Target) -> list[Dispatch]:
     of_rows["HAS_DRESIDUAL"] = flag(op.tensor("dresidual"))
     of_rows["LANES"] = lanes = row_lanes(N, C // wide, device)
     of_columns = dims(op, "N C accumulate")
+    of_columns["HAS_DBIAS"] = flag(op.tensor("dbias"))
     of_columns["SLICES"] = target.slices
     return [
         Dispatch(
@@ -52,17 +54,17 @@ def layernorm_backward(op: Op, target: Target) -> list[Dispatch]:
     ]
 
 
-# y = (x - mean) * rstd * gain + bias
+# y = (x - mean) * rstd * gain (+ bias)
 declare(
     "layernorm",
-    "x gain bias -> y mean rstd | N C | eps",
+    "x gain bias? -> y mean rstd | N C | eps",
     "x=N,C gain=C bias=C y=N,C mean=N rstd=N",
     layernorm,
 )
 # dx = dresidual + the gradient through the norm; dgain, dbias summed over rows
 declare(
     "layernorm_backward",
-    "dy x gain mean rstd dresidual? -> dx dgain+ dbias+ | N C accumulate",
+    "dy x gain mean rstd dresidual? -> dx dgain+ dbias?+ | N C accumulate",
     "dy=N,C x=N,C gain=C mean=N rstd=N dresidual=N,C dx=N,C dgain=C dbias=C",
     layernorm_backward,
     scratch=lambda op: 2 * ROW_CHUNKS * op.dim("C"),

@@ -40,7 +40,7 @@ class Kernel:
         scratch: "Count | None" = None,
     ) -> None:
         """`signature` is "inputs -> outputs | dims | scalars". A name with ? may be absent. An output with + is read
-        too: where the op has a dim `accumulate` only if that is 1, unless there are two +.
+        too: where the op has a dim `accumulate` only if that is 1; with ++ also if its dim `tied` is 1.
         `shapes` gives tensors their axes ("x=N,C"), products with * ("qkv=B*T,3*H*D").
         `dispatch` lowers a call for a GPU; `flops` counts the matmuls of a call (causal ones their lower half), and
         `scratch` the floats of working memory of its CPU kernel, whatever the vectors' width and the number of threads.
@@ -50,7 +50,7 @@ class Kernel:
         self.name = name
         self.optional = [bare(word) for word in parts[0] + parts[1] if "?" in word]
         self.updated = [bare(word) for word in parts[1] if word.endswith("+")]
-        self.always_updated = [bare(word) for word in parts[1] if word.endswith("++")]
+        self.tied = [bare(word) for word in parts[1] if word.endswith("++")]
         self.inputs = [bare(word) for word in parts[0]]
         self.outputs = [bare(word) for word in parts[1]]
         self.tensors = self.inputs + self.outputs
@@ -173,7 +173,7 @@ class Op:
         """The outputs that this call reads as well as writes."""
         if "accumulate" not in self.declared.dims or self.dim("accumulate"):
             return self.declared.updated
-        return self.declared.always_updated
+        return self.declared.tied if self.declared.tied and self.dim("tied") else []
 
     def flops(self) -> int:
         return self.declared.flops(self) if self.declared.flops is not None else 0

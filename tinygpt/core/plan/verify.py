@@ -11,12 +11,13 @@ def fail(program: Program, index: int, what: str) -> None:
 
 
 def verify(program: Program) -> None:
-    """Dims are positive and fit 32 bits, sizes agree with dims, and nothing temporary is read before written."""
+    """Dims fit 32 bits and sizes among them are positive, tensors' sizes agree with dims, and nothing temporary is
+    read before written."""
     written: dict[str, bool] = {}
     for index in range(len(program.ops)):
         op = program.ops[index]
         for name in op.declared.dims:
-            low = 0 if name in ("accumulate", "decayed") else 1
+            low = 1 if name.isupper() or name == "count" else 0
             if not low <= op.dim(name) <= MAX_DIM:
                 fail(program, index, f"{name} is {op.dim(name)}")
         for name in op.declared.shapes:
