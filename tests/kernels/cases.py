@@ -56,6 +56,9 @@ CASES: dict[str, list[Dims]] = {
     "layernorm_backward": [{"N": N, "C": C, "accumulate": i % 2} for i, (N, C) in enumerate(NC)]
     + [{"N": 31, "C": 48, "accumulate": accumulate, "dresidual": None} for accumulate in (0, 1)]
     + [{"N": 31, "C": C, "accumulate": accumulate, "dbias": None} for C, accumulate in [(48, 0), (5, 1)]],
+    "rmsnorm": [{"N": N, "C": C} for N, C in NC],
+    "rmsnorm_backward": [{"N": N, "C": C, "accumulate": i % 2} for i, (N, C) in enumerate(NC)]
+    + [{"N": 31, "C": 48, "accumulate": accumulate, "dresidual": None} for accumulate in (0, 1)],
     "linear": linear_cases("bias", "residual"),
     "linear_gelu": linear_cases("slope"),
     "linear_backward_input": linear_cases("slope"),
@@ -145,7 +148,7 @@ def random_tensor(kernel: str, name: str, shape: tuple[int, ...], dims: Dims, ra
         return 1 + 0.2 * normal
     if name == "weight":
         return normal / math.sqrt(shape[1])
-    if name == "x" and kernel.startswith("layernorm"):
+    if name == "x" and "norm" in kernel:
         return normal + 2 * random.standard_normal((shape[0], 1))  # rows off centre
     if name == "logits":
         normal *= 4
@@ -168,6 +171,8 @@ def make_consistent(kernel: str, case: Case) -> None:
     if kernel == "layernorm_backward":
         case["mean"] = case["x"].mean(axis=1)
         case["rstd"] = 1 / np.sqrt(case["x"].var(axis=1) + SCALARS["eps"])
+    if kernel == "rmsnorm_backward":
+        case["rstd"] = 1 / np.sqrt(np.square(case["x"]).mean(axis=1) + SCALARS["eps"])
     if kernel == "attention_backward":
         forward = {name: case[name] for name in ("qkv", "y", "lse", "B", "T", "H", "D")}
         SPEC["attention"](**forward)

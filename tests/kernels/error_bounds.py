@@ -110,6 +110,27 @@ def layernorm_backward(*, dy, x, gain, mean, rstd, dresidual, dgain, dbias, N, C
     }
 
 
+def inverse_root_mean_square(x: Any, eps: float) -> tuple[Any, Any]:
+    """1 / sqrt(mean(x^2) + eps) along the last axis, and its relative error: a root halves that of the mean."""
+    mean_off = gamma(x.shape[-1]) + DIVIDE + U
+    return 1 / np.sqrt(np.square(x).mean(axis=-1) + eps), mean_off / 2 + RSQRT
+
+
+def rmsnorm(*, x, gain, eps, **_) -> Bounds:
+    rstd, rstd_off = inverse_root_mean_square(x, eps)
+    return {"y": np.abs(x * rstd[:, None] * gain) * (rstd_off + 2 * U), "rstd": rstd * rstd_off}
+
+
+def rmsnorm_backward(*, dy, x, gain, rstd, dresidual, dgain, N, C, accumulate, **_) -> Bounds:
+    rstd = rstd[:, None]
+    n, dn = np.abs(x) * rstd, np.abs(dy * gain)
+    b = (dn * n).mean(axis=1, keepdims=True)  # of absolute values
+    dx_off = rstd * (n * b * (gamma(C + 2) + DIVIDE) + 4 * U * (dn + n * b))
+    if dresidual is not None:
+        dx_off = dx_off + U * (np.abs(dresidual) + rstd * (dn + n * b))
+    return {"dx": dx_off, "dgain": gamma(N + 2) * ((np.abs(dy) * n).sum(axis=0) + old(dgain, accumulate))}
+
+
 def linear(*, x, weight, bias, residual, I, **_) -> Bounds:
     size = np.abs(x) @ np.abs(weight).T
     for term in (bias, residual):
@@ -260,6 +281,8 @@ BOUNDS = {
         embed_one,
         layernorm,
         layernorm_backward,
+        rmsnorm,
+        rmsnorm_backward,
         linear,
         linear_gelu,
         linear_backward_input,

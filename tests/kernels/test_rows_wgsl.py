@@ -7,7 +7,7 @@ from harness_wgsl import TEXTS, run_kernel
 from wgsl_case import is_gradient
 from wgsl_text import declared_bindings, declared_overrides
 
-from tinygpt.core.ops import cross_entropy, layernorm
+from tinygpt.core.ops import cross_entropy, layernorm, rmsnorm
 from tinygpt.core.ops.gpu import Device, Target
 from tinygpt.core.ops.op import KERNELS, Op, Tensor, float_bits
 
@@ -29,6 +29,9 @@ CASES += [
     ("layernorm", {"N": 3, "C": 1280}),  # several workgroups' worth of lanes in a row
     ("layernorm", {"N": 600, "C": 96}),  # 32 lanes a row
     ("layernorm_backward", {"N": 600, "C": 96, "accumulate": 1}),
+    ("rmsnorm", {"N": 3, "C": 1280}),
+    ("rmsnorm", {"N": 600, "C": 96}),
+    ("rmsnorm_backward", {"N": 600, "C": 96, "accumulate": 1}),
     ("cross_entropy", {"N": 600, "V": 256, "count": 600}),
     # more than a tile and a chunk of rows
     ("embed_backward", {"N": 1200, "T": 300, "V": 256, "C": 132, "accumulate": 0, "tied": 0}),
@@ -53,10 +56,11 @@ def test_equals_the_specification(kernel, dims, slices, subgroups):
 
 @pytest.mark.parametrize("lanes", [1, 4, 16, 64])
 def test_any_number_of_lanes_within_and_beyond_a_subgroup(lanes, monkeypatch):
-    for module in (layernorm, cross_entropy):
+    for module in (layernorm, rmsnorm, cross_entropy):
         monkeypatch.setattr(module, "row_lanes", lambda rows, words, device: lanes)
     for kernel, dims in [
         ("layernorm", {"N": 37, "C": 100}),
+        ("rmsnorm", {"N": 37, "C": 100}),
         ("cross_entropy", {"N": 37, "V": 100, "count": 37}),
     ]:
         outputs = run_kernel(kernel, make_case(kernel, dims, dtype=np.float32), device_with(True))
@@ -129,6 +133,7 @@ def test_long_grids_have_a_second_axis():
         ("embed_backward", {"N": 66, "T": 33, "V": 256, "C": 100, "accumulate": 0, "tied": 1}),
         ("embed_backward", {"N": 66, "T": 33, "V": 256, "C": 100, "accumulate": 0, "tied": 0, "dwpe": None}),
         ("layernorm", {"N": 129, "C": 12}),
+        ("rmsnorm", {"N": 129, "C": 12}),
         ("cross_entropy", {"N": 129, "V": 12, "count": 5}),
         ("adamw", {"P": 8192, "decayed": 100}),
         ("cache_fill", {"T": 100, "C": 100}),

@@ -57,6 +57,14 @@ def test_layernorm_is_torch(dims):
     check("layernorm", dims, y=y, mean=mean, rstd=rstd)
 
 
+@on_cases("rmsnorm")
+def test_rmsnorm_is_torch(dims):
+    case = make_case("rmsnorm", dims)
+    t = tensors(case)
+    y = torch.nn.functional.rms_norm(t["x"], [dims["C"]], t["gain"], case["eps"])
+    check("rmsnorm", dims, y=y, rstd=torch.rsqrt(t["x"].square().mean(dim=1) + case["eps"]))
+
+
 @on_cases("linear")
 def test_linear_sum_by_sum(dims):
     case = make_case("linear", dims)

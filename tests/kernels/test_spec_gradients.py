@@ -99,6 +99,27 @@ def test_layernorm(random, N, C, residual):
     assert_gradient(dbias, loss, bias, size)
 
 
+@pytest.mark.parametrize("N, C", [(1, 1), (1, 3), (3, 5), (2, 16)])
+@pytest.mark.parametrize("residual", [False, True])
+def test_rmsnorm(random, N, C, residual):
+    x = random.normal(size=(N, C)) + 1
+    gain, dy = random.normal(size=C), random.normal(size=(N, C))
+    y, rstd = blank(N, C), blank(N)
+    dresidual = random.normal(size=(N, C)) if residual else None
+
+    def loss():
+        SPEC["rmsnorm"](x=x, gain=gain, y=y, rstd=rstd, N=N, C=C, eps=1e-5)
+        return (dy * y).sum() + (0 if dresidual is None else (dresidual * x).sum())
+
+    loss()
+    kept = {"dy": dy, "x": x, "gain": gain, "rstd": rstd, "dresidual": dresidual}
+    dx, dgain = blank(N, C), blank(C)
+    SPEC["rmsnorm_backward"](**kept, dx=dx, dgain=dgain, N=N, C=C, accumulate=0)
+    size = np.abs(dy * y).sum() + N * C
+    assert_gradient(dx, loss, x, size)
+    assert_gradient(dgain, loss, gain, size)
+
+
 @pytest.mark.parametrize("N, O, I", [(1, 1, 1), (1, 3, 5), (4, 2, 3), (3, 5, 1)])
 def test_linear(random, N, O, I):  # noqa: E741
     x, weight, bias = random.normal(size=(N, I)), random.normal(size=(O, I)), random.normal(size=O)

@@ -12,3 +12,9 @@ INLINE void add_chunks(Team& team, const float* parts, i64 stride, i64 C, bool a
     store(out + c, sum, lanes);
   });
 }
+
+INLINE float sum_of_products(const float* a, const float* b, i64 size) {
+  vec sum{};
+  each_vec(0, size, [&](i64 i, auto lanes) { sum = fma(load(a + i, lanes), load(b + i, lanes), sum); });
+  return sum_lanes(sum);
+}

@@ -15,6 +15,7 @@ from tinygpt.kernels.embed import embed, embed_backward, embed_one
 from tinygpt.kernels.layernorm import layernorm, layernorm_backward
 from tinygpt.kernels.linear import linear, linear_backward_input, linear_backward_weight, linear_gelu
 from tinygpt.kernels.pick_row import pick_row
+from tinygpt.kernels.rmsnorm import rmsnorm, rmsnorm_backward
 
 SPEC: dict[str, Callable[..., None]] = {
     function.__name__: function
@@ -23,6 +24,8 @@ SPEC: dict[str, Callable[..., None]] = {
         embed_backward,
         layernorm,
         layernorm_backward,
+        rmsnorm,
+        rmsnorm_backward,
         linear,
         linear_gelu,
         linear_backward_input,

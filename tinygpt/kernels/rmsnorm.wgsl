@@ -1,0 +1,29 @@
+// y = x * rstd * gain, LANES invocations a row; rstd is kept for the backward pass.
+override N: u32;
+override C: u32;
+override EPS: f32;
+
+@group(0) @binding(0) var<storage, read> x: array<Floats>;
+@group(0) @binding(1) var<storage, read> gain: array<Floats>;
+@group(0) @binding(2) var<storage, read_write> y: array<Floats>;
+@group(0) @binding(3) var<storage, read_write> rstd: array<f32>;
+
+@compute @workgroup_size(256)
+fn rmsnorm(group: Group, @builtin(local_invocation_index) me: u32) {
+  let n = row_number(me, group);
+  let words = select(0u, C / WIDTH, n < N);  // a surplus row has none
+  let first = n * words;
+
+  var squares = Floats();
+  for (var i = me % LANES; i < words; i += LANES) {
+    squares += x[first + i] * x[first + i];
+  }
+  let scale = inverseSqrt(row_sum(sum_of(squares), me, group) / f32(C) + EPS);
+
+  for (var i = me % LANES; i < words; i += LANES) {
+    y[first + i] = x[first + i] * scale * gain[i];
+  }
+  if (me % LANES == 0u && n < N) {
+    rstd[n] = scale;
+  }
+}

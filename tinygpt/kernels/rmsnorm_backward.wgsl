@@ -1,0 +1,70 @@
+// With n = x rstd and dn = dy gain:  dx = dresidual + rstd (dn - n mean(dn n)),  dgain (+)= sum over rows of dy n.
+override N: u32;
+override C: u32;
+override HAS_DRESIDUAL: bool;
+override ACCUMULATE: bool;
+
+@group(0) @binding(0) var<storage, read> dy: array<Floats>;
+@group(0) @binding(1) var<storage, read> x: array<Floats>;
+@group(0) @binding(2) var<storage, read> rstd: array<f32>;
+// rmsnorm_backward_rows
+@group(0) @binding(3) var<storage, read> gain: array<Floats>;
+@group(0) @binding(4) var<storage, read> dresidual: array<Floats>;
+@group(0) @binding(5) var<storage, read_write> dx: array<Floats>;
+// rmsnorm_backward_columns
+@group(0) @binding(3) var<storage, read_write> dgain: array<Floats>;
+
+// dx, LANES invocations a row.
+@compute @workgroup_size(256)
+fn rmsnorm_backward_rows(group: Group, @builtin(local_invocation_index) me: u32) {
+  let row = row_number(me, group);
+  let words = select(0u, C / WIDTH, row < N);  // a surplus row has none
+  let first = row * words;
+  let scale = rstd[min(row, N - 1u)];
+
+  var dn_n_sum = Floats();
+  for (var i = me % LANES; i < words; i += LANES) {
+    dn_n_sum += dy[first + i] * gain[i] * (x[first + i] * scale);
+  }
+  let dn_n_mean = row_sum(sum_of(dn_n_sum), me, group) / f32(C);
+
+  for (var i = me % LANES; i < words; i += LANES) {
+    var d = scale * (dy[first + i] * gain[i] - x[first + i] * scale * dn_n_mean);
+    if (HAS_DRESIDUAL) {
+      d += dresidual[first + i];
+    }
+    dx[first + i] = d;
+  }
+}
+
+var<workgroup> dgain_parts: array<Floats, 256>;
+
+// dgain: a workgroup has a slice's rows and a tile of 4 columns (words), by 64 row lanes.
+@compute @workgroup_size(256)
+fn rmsnorm_backward_columns(@builtin(workgroup_id) tile: vec3u, @builtin(local_invocation_index) me: u32) {
+  let words = C / WIDTH;
+  let column = tile.x * 4u + me % 4u;
+  let slice = tile.y;
+  let end = min(N, (slice + 1u) * slice_rows(N));
+
+  var dgain_part = Floats();
+  for (var row = slice * slice_rows(N) + me / 4u; row < end && column < words; row += 64u) {
+    dgain_part += dy[row * words + column] * (x[row * words + column] * rstd[row]);
+  }
+  dgain_parts[me] = dgain_part;
+  for (var apart = 128u; apart >= 4u; apart /= 2u) {
+    workgroupBarrier();
+    if (me < apart) {
+      dgain_parts[me] += dgain_parts[me + apart];
+    }
+  }
+  if (me >= 4u || column >= words) {
+    return;
+  }
+  dgain_part = dgain_parts[me];
+  let to = in_slice(column, slice);
+  if (ACCUMULATE) {
+    dgain_part += dgain[to];
+  }
+  dgain[to] = dgain_part;
+}
