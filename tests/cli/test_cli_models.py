@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tinygpt.core.sampler import generate
 from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.formats import load_model, load_tinygpt
+from tinygpt.reference.lora import load_adapter
 
 
 def written_by(run: Path, prompt: bytes, settings: SampleConfig, stop: bytes = b"") -> bytes:
@@ -140,10 +142,48 @@ def test_an_adapter_is_not_overwritten(adapter: Path, straight_run: Path, text_f
     assert "exists already" in one_line_error(tinygpt(*command))
 
 
+def test_an_adapter_has_one_name(adapter: Path, straight_run: Path, text_file: Path, tmp_path: Path) -> None:
+    train = ["lora", "train", straight_run, "--file", text_file]
+    out, last = tmp_path / "whale", tmp_path / "whale.last.safetensors"
+    for flag in ("--out", "--resume"):
+        assert one_line_error(tinygpt(*train, flag, out)).endswith(f"say {flag} {out}.safetensors")
+        assert one_line_error(tinygpt(*train, flag, last)).endswith(f"the adapter itself, {flag} {out}.safetensors")
+    shutil.copy(adapter.with_name("animals.last.safetensors"), last)
+    resumed = tinygpt(*train, "--resume", f"{out}.safetensors", "--steps", 30)
+    assert f"there is no {out}.safetensors" in one_line_error(resumed)
+    assert [path.name for path in tmp_path.iterdir()] == [last.name]
+    assert "sample.tokens is none" in one_line_error(tinygpt(*train, "--out", out, "--set", "sample.tokens=5"))
+
+
+def test_json_lines_of_an_adapter_start_and_end(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "whale.safetensors"
+    few = ["--steps", 3, "--rank", 1, "--threads", 1, "--set", "sample_every=0", "--json"]
+    command = ["lora", "train", straight_run, "--file", text_file, *few]
+    result = succeed(*command, "--out", out)
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    start, end = events[0], events[-1]
+    assert [event["event"] for event in events[:3]] == ["start", "checkpoint", "step"]
+    assert (start["adapter"], start["model"], start["lora"]["rank"]) == (str(out), str(straight_run), 1)
+    assert start["parameters"] == load_adapter(out).run.state.w.size and start["config"]["train"]["steps"] == 3
+    losses = [event["loss"] for event in events if event["event"] == "step"]
+    assert (end["event"], end["reason"], end["step"], end["adapter"]) == ("end", "finished", 3, str(out))
+    assert end["train_loss"] == pytest.approx(sum(losses) / 3)
+    full = "import os\ndef full(descriptor): raise OSError(28, 'No space left on device')\nos.fsync = full"
+    failed = process(*command, "--out", tmp_path / "other.safetensors", before=full)
+    assert json.loads(failed.stdout.splitlines()[-1])["reason"] == "failed" and failed.returncode == 1
+
+
 def test_merged_is_what_the_adapter_does(adapter: Path, straight_run: Path, text_file: Path, tmp_path: Path) -> None:
     merged = tmp_path / "merged.tinygpt"
     succeed("lora", "merge", straight_run, adapter, merged)
     assert (load_tinygpt(merged).lora or {})["rank"] == 2
+    assert "merged     with the adapter animals: rank 2, alpha 16" in succeed("inspect", merged).stdout
+    assert "merged" not in succeed("inspect", straight_run).stdout
+    assert json.loads(succeed("inspect", merged, "--json").stdout)["lora"]["name"] == "animals"
+    succeed("lora", "merge", straight_run, adapter, tmp_path / "merged.safetensors")
+    assert load_model(tmp_path / "merged.safetensors").lora == load_tinygpt(merged).lora
+    unnamed = tinygpt("lora", "merge", straight_run, adapter, tmp_path / "merged")
+    assert "does not tell the format" in one_line_error(unnamed)
     base, on_top, plain = (
         json.loads(succeed("eval", *model, "--file", text_file, "--json").stdout)["loss"]
         for model in ([straight_run], [straight_run, "--adapter", adapter], [merged])
@@ -177,6 +217,22 @@ def test_convert_there_and_back(straight_run: Path, tmp_path: Path) -> None:
     for target in ("m.tinygpt", "hf"):
         np.testing.assert_array_equal(load_model(tmp_path / target).state.w, weights)
     assert "does not tell the format" in one_line_error(tinygpt("convert", straight_run, tmp_path / "m"))
+
+
+def test_convert_overwrites_only_when_told_and_never_a_run(straight_run: Path, tmp_path: Path) -> None:
+    run, folder, file = tmp_path / "run", tmp_path / "hf", tmp_path / "m.safetensors"
+    shutil.copytree(straight_run, run)
+    to_folder = ["convert", straight_run, folder, "--to", "huggingface"]
+    folder.mkdir()  # an empty one is no loss
+    for command in (to_folder, ["convert", straight_run, file]):
+        succeed(*command)
+        assert "overwrite it with --force" in one_line_error(tinygpt(*command))
+        succeed(*command, "--force")
+    before = sorted(path.name for path in run.iterdir())
+    for force in ([], ["--force"]):
+        into_run = tinygpt("convert", straight_run, run, "--to", "huggingface", *force)
+        assert "this is the folder of a run" in one_line_error(into_run)
+    assert sorted(path.name for path in run.iterdir()) == before
 
 
 def test_inspect(straight_run: Path) -> None:

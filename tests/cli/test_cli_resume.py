@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, tinygpt
 
-from tinygpt.cli.lora import AdapterHost, last_of
+from tinygpt.cli.adapters import AdapterHost, last_of
 from tinygpt.formats import Checkpoint, load_tinygpt
 from tinygpt.reference.lora import load_adapter
 from tinygpt.runs import RunFolder
@@ -270,6 +270,7 @@ def test_what_a_resumed_adapter_cannot_change(
     assert "keeps its split" in fault("--set", "val_fraction=0.5")
     assert "is not the text of that run" in fault("--file", other_text)
     assert "was trained on other base weights" in fault(model=other_model)
+    assert "was trained on other base weights" in fault("--steps", 40, model=other_model)  # with nothing left to do
     assert "there is no" in fault(resume=tmp_path / "missing.safetensors")
     assert "--out, or the one to go on with" in fault("--out", tmp_path / "new.safetensors")
     assert "go on with --resume" in one_line_error(

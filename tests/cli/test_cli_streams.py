@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cli_helpers import CALM, ENVIRONMENT, TINY, command, process
 
-from tinygpt.cli.lora import last_of
+from tinygpt.cli.adapters import last_of
 from tinygpt.formats import load_tinygpt
 from tinygpt.reference.lora import load_adapter
 

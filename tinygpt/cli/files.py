@@ -15,6 +15,8 @@ from tinygpt.cli.charts import sparkline
 from tinygpt.cli.models import ModelPath
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 
 CONVERT_EXAMPLES = """Examples:
@@ -45,12 +47,26 @@ def convert(
     weights_only: Annotated[
         bool, option("--weights-only", help="leave the optimizer's state out", panel=options.OUTPUT)
     ] = False,
+    force: Annotated[bool, option("--force", help="overwrite TARGET if it exists", panel=options.OUTPUT)] = False,
 ) -> None:
     """Write a model in another format."""
     from tinygpt import formats
 
+    require_replaceable(target, force)
     kind = formats.convert(source, target, format=to, include_optimizer=not weights_only)
     Output().say(f"Wrote {target} ({kind}).")
+
+
+def require_replaceable(target: Path, force: bool) -> None:
+    """Refuse what would be lost; an empty folder is nothing, and a run is never given up."""
+    from tinygpt.formats.faults import faults_of
+
+    with faults_of(target, "write"):
+        if RunFolder(target).config.exists() or (target / "checkpoints").is_dir():
+            raise TinyGPTError("this is the folder of a run: choose another target")
+        taken = any(target.iterdir()) if target.is_dir() else target.exists()
+        if taken and not force:
+            raise TinyGPTError("this exists already: choose another target, or overwrite it with --force")
 
 
 def inspect(model: ModelPath, json: options.Json = False) -> None:
@@ -96,9 +112,17 @@ def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("best val", f"{facts['best_val']:.4f} at step {facts['best_step']:,}"))
     if facts["data"].get("name"):
         rows.append(("corpus", str(facts["data"]["name"])))
+    if facts["lora"]:
+        rows.append(("merged", merged_adapter(facts["lora"])))
     if facts["saved_at"]:
         rows.append(("saved", f"{facts['saved_at']}, engine {facts['backend'] or 'unknown'}"))
     return rows
+
+
+def merged_adapter(lora: dict[str, Any]) -> str:
+    """What was merged into the weights since the training that the other rows tell of."""
+    name, rank, alpha, targets = (str(lora.get(key, "?"))[:100] for key in ("name", "rank", "alpha", "targets"))
+    return f"with the adapter {name}: rank {rank}, alpha {alpha}, on {targets}; losses are the base's"
 
 
 def tensor_table(tensors: list[dict[str, Any]]) -> Table:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from tinygpt.cli.display import Display
 from tinygpt.cli.interrupts import StopRequest
 from tinygpt.cli.output import Output
-from tinygpt.core.trainer import Host
+from tinygpt.core.trainer import Diverged, Host, Trainer, run_now
 
 FINAL_STEPS = 20  # the final train loss is the mean of so many
 
@@ -37,6 +38,19 @@ class ScreenHost(Host):
 
     def train_loss(self) -> float | None:
         return sum(self.last_losses) / len(self.last_losses) if self.last_losses else None
+
+
+def run_to_end(trainer: Trainer, on_end: Callable[[str], None]) -> str:
+    """Run the loop; `on_end` is told why it ended, whatever the reason, before an error goes on its way."""
+    reason = "failed"
+    try:
+        reason = run_now(trainer.run())
+    except (Diverged, KeyboardInterrupt) as ending:
+        reason = "diverged" if isinstance(ending, Diverged) else "interrupted"
+        raise
+    finally:
+        on_end(reason)
+    return reason
 
 
 def timestamp() -> str:

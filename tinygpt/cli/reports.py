@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tinygpt.cli.display import Display, duration
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
-from tinygpt.core.config import corpus_advice
+from tinygpt.core.config import RunConfig, corpus_advice
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.progress import Progress
 from tinygpt.core.text import REPLACEMENT, decode
@@ -28,6 +28,31 @@ def opening_words(text: bytes) -> str:
     first_line = decode(text[:500]).removeprefix("\ufeff").strip().partition("\n")[0]
     opening = " ".join(first_line.split()[:OPENING_WORDS])[:OPENING_CHARACTERS]
     return opening if opening.isprintable() and REPLACEMENT not in opening else ""
+
+
+def start_event(run: RunConfig, progress: Progress, engine: Engine, corpus: Corpus, parameters: int) -> dict[str, Any]:
+    """The first of the JSON lines; whose training it is comes beside it."""
+    return {
+        "event": "start",
+        "step": progress.step,
+        "config": run.as_dict(),
+        "parameters": parameters,
+        "engine": engine.name,
+        "device": engine.describe(),
+        "data": {"name": corpus.name, "bytes": len(corpus.text), "sha256": corpus.sha256},
+    }
+
+
+def end_event(reason: str, progress: Progress, train_loss: float | None) -> dict[str, Any]:
+    """The last of the JSON lines, whatever the reason."""
+    return {
+        "event": "end",
+        "reason": reason,
+        "step": progress.step,
+        "train_loss": train_loss,
+        "best_val": progress.best_val,
+        "best_step": progress.best_step,
+    }
 
 
 class RunReport:
@@ -63,34 +88,13 @@ class RunReport:
         self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])
         for sentence in corpus_advice(run, train_bytes, val_bytes, count, self.engine.replicas):
             self.output.warn(sentence)
-        if self.output.json and self.output.main:
-            display.event(
-                {
-                    "event": "start",
-                    "run": str(self.folder.path) if self.folder is not None else None,
-                    "step": progress.step,
-                    "config": run.as_dict(),
-                    "parameters": count,
-                    "engine": self.engine.name,
-                    "device": self.engine.describe(),
-                    "data": {"name": self.corpus.name, "bytes": len(self.corpus.text), "sha256": self.corpus.sha256},
-                }
-            )
+        display.event(start_event(run, progress, self.engine, self.corpus, parameters=count) | self.where_event())
 
     def ended(self, reason: str, progress: Progress, train_loss: float | None, display: Display) -> None:
-        """The last of the JSON lines, whatever the reason."""
-        if self.output.json and self.output.main:
-            display.event(
-                {
-                    "event": "end",
-                    "reason": reason,
-                    "step": progress.step,
-                    "train_loss": train_loss,
-                    "best_val": progress.best_val,
-                    "best_step": progress.best_step,
-                    "run": str(self.folder.path) if self.folder is not None else None,
-                }
-            )
+        display.event(end_event(reason, progress, train_loss) | self.where_event())
+
+    def where_event(self) -> dict[str, Any]:
+        return {"run": str(self.folder.path) if self.folder is not None else None}
 
     def after(self, reason: str, progress: Progress, train_loss: float | None) -> None:
         steps = self.settings.run.train.steps

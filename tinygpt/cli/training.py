@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tinygpt.cli.corpora import OF_CONFIG, OF_RESUMED, open_corpus, pinned
-from tinygpt.cli.hosts import ScreenHost, timestamp
+from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
@@ -18,7 +18,7 @@ from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import check_corpus
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
-from tinygpt.core.trainer import Diverged, Trainer, run_now
+from tinygpt.core.trainer import Trainer, run_now
 from tinygpt.engines.select import make_engine, resolve_choice
 from tinygpt.runs import RunFolder, create_numbered, require_free
 
@@ -68,7 +68,7 @@ def execute(job: Job, output: Output) -> None:
     output.outlive()
     if job.out is not None:
         require_free(job.out)  # before the slow parts, and in every process of torchrun
-    corpus = open_corpus(job.settings.data, output, remedy=OF_CONFIG if job.resumed is None else OF_RESUMED)
+    corpus = open_corpus(job.settings.data, output, remedy=OF_CONFIG if job.folder is None else OF_RESUMED)
     run = job.settings.run
     train_text, val_text = corpus.split(run.train.val_fraction)
     check_corpus(run, len(train_text))
@@ -109,16 +109,13 @@ def train_in(
         prompt = settings.prompt.encode()
         trainer = Trainer(run, engine, host, len(train_text), len(val_text), progress, prompt, settings.sample)
         display.begin(run.train.steps, past)
-        reason = "failed"
-        try:
-            reason = run_now(trainer.run())
-        except (Diverged, KeyboardInterrupt) as ending:
-            reason = "diverged" if isinstance(ending, Diverged) else "interrupted"
-            raise
-        finally:
+
+        def end(reason: str) -> None:
             display.end()
             close(folder, settings, engine, reason)
             report.ended(reason, progress, host.train_loss(), display)
+
+        reason = run_to_end(trainer, end)
     report.after(reason, progress, host.train_loss())
     return reason
 

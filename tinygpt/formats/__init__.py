@@ -1,7 +1,7 @@
 """Model files: .tinygpt, safetensors, and folders that Hugging Face's transformers opens."""
 
 from tinygpt.formats.checkpoint import Checkpoint
-from tinygpt.formats.convert import FORMATS, convert, load_model
+from tinygpt.formats.convert import FORMATS, convert, load_model, save_model
 from tinygpt.formats.huggingface import load_huggingface, save_huggingface
 from tinygpt.formats.inspection import inspect_model
 from tinygpt.formats.safetensors_file import load_safetensors, save_safetensors
@@ -18,6 +18,7 @@ __all__ = [
     "load_tinygpt",
     "read_header",
     "save_huggingface",
+    "save_model",
     "save_safetensors",
     "save_tinygpt",
 ]

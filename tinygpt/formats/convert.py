@@ -62,14 +62,19 @@ def convert(
     which: str = "best",
     include_optimizer: bool = True,
 ) -> str:
-    """Write `source` as `target` and return the format used. A folder needs format="huggingface" said.
+    """Write `source` as `target` and return the format used.
 
     Optimizer state survives only from .tinygpt to .tinygpt.
     """
-    kind = format if format is not None else format_of(target)
-    if kind not in FORMATS:
-        raise TinyGPTError(f"there is no format '{kind}'; the formats are {', '.join(FORMATS)}")
-    checkpoint = load_model(source, which)
+    kind = known_format(target, format)
+    return save_model(target, load_model(source, which), format=kind, include_optimizer=include_optimizer)
+
+
+def save_model(
+    target: str | os.PathLike[str], checkpoint: Checkpoint, *, format: str | None = None, include_optimizer: bool = True
+) -> str:
+    """Write a model and return the format used: as the name ends, else as said. A folder needs "huggingface" said."""
+    kind = known_format(target, format)
     if kind == TINYGPT:
         save_tinygpt(target, checkpoint, include_optimizer=include_optimizer)
     elif kind == SAFETENSORS:
@@ -79,7 +84,11 @@ def convert(
     return kind
 
 
-def format_of(target: str | os.PathLike[str]) -> str:
+def known_format(target: str | os.PathLike[str], format: str | None) -> str:
+    if format is not None:
+        if format not in FORMATS:
+            raise TinyGPTError(f"there is no format '{format}'; the formats are {', '.join(FORMATS)}")
+        return format
     suffix = Path(target).suffix
     if suffix not in (".tinygpt", ".safetensors"):
         raise TinyGPTError(
