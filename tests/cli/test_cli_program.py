@@ -23,6 +23,16 @@ def test_program_prints_every_op_with_its_cost() -> None:
     assert "arena" in shown
 
 
+@pytest.mark.parametrize("columns", [80, 200])
+def test_program_breaks_no_name(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = succeed("program", "behemoth").stdout
+    names = {t.name for op in Lowered(preset("behemoth")).programs["train"].ops for t in op.tensors if t is not None}
+    assert names <= set(shown.split()) and max(map(len, shown.splitlines())) <= columns
+    for_gpu = succeed("program", "behemoth", "--gpu").stdout
+    assert "HAS_RESIDUAL=1," in for_gpu.split() and max(map(len, for_gpu.splitlines())) <= columns
+
+
 def test_program_as_data_is_what_engines_replay() -> None:
     for mode in ("train", "decode"):
         data = json.loads(succeed("program", "tiny", "--mode", mode, "--json").stdout)

@@ -79,7 +79,7 @@ def show_gpu(output: Output, mode: str, device: str, lowered: GpuLowered) -> Non
     table.add_column("workgroups", justify="right", no_wrap=True)
     table.add_column("constants")
     for dispatch in dispatches:
-        constants = ", ".join(f"{name} {value:g}" for name, value in dispatch.constants.items())
+        constants = ", ".join(f"{name}={value:g}" for name, value in dispatch.constants.items())
         grid = "×".join(map(str, dispatch.grid)).removesuffix("×1").removesuffix("×1")
         kernel = Text.assemble((dispatch.entry, "bold"), f"\n{dispatch.files[-1]}")
         table.add_row(", ".join(map(str, dispatch.ops)), kernel, grid, constants)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json as jsonlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.options import option
@@ -25,6 +27,7 @@ EXAMPLES = """Examples:
   tinygpt program small --mode decode --json     one program as data
   tinygpt program small --gpu                    what runs on a GPU, and its buffers
 """
+UNBOUNDED = 10_000  # columns
 
 
 def program(
@@ -122,35 +125,45 @@ def op_as_data(op: Op) -> dict[str, Any]:
 
 
 def show_ops(output: Output, mode: str, lowered: Lowered) -> None:
+    """A table as wide as its names need; where that is too wide for the terminal, one tensor below the other."""
+    ops = lowered.programs[mode].ops
+    console = output.console
+    table = ops_table(ops, ("kernel", "reads", "writes"), lambda op: (op.kernel, shapes(reads(op)), shapes(writes(op))))
+    if console.measure(table, options=console.options.update(max_width=UNBOUNDED)).maximum > console.width:
+        table = ops_table(ops, ("kernel, what it reads, → what it writes",), lambda op: (stacked(op),))
+    console.print(table)
+
+
+def ops_table(ops: list[Op], headings: tuple[str, ...], cells: Callable[[Op], tuple[str | Text, ...]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", justify="right", style="dim")
-    table.add_column("kernel", style="bold", no_wrap=True)
-    table.add_column("reads", overflow="fold")
-    table.add_column("writes", overflow="fold")
+    for heading in headings:
+        table.add_column(heading, style="bold" if heading == "kernel" else "", overflow="fold")
     for heading in ("bytes", "MFLOP"):
         table.add_column(heading, justify="right", no_wrap=True)
-    total_bytes = total_flops = 0
-    for index, op in enumerate(lowered.programs[mode].ops):
-        total_bytes, total_flops = total_bytes + op.bytes_touched(), total_flops + op.flops()
-        count = len(op.declared.inputs)
+    for index, op in enumerate(ops):
         cost = f"{op.flops() / 1e6:,.1f}" if op.flops() else ""
-        table.add_row(
-            str(index),
-            op.kernel,
-            shapes(op.tensors[:count]),
-            shapes(op.tensors[count:]),
-            size_of(op.bytes_touched()),
-            cost,
-        )
+        table.add_row(str(index), *cells(op), size_of(op.bytes_touched()), cost)
     table.add_section()
-    table.add_row(
-        "", f"{len(lowered.programs[mode].ops)} ops", "", "", size_of(total_bytes), f"{total_flops / 1e6:,.1f}"
-    )
-    output.console.print(table)
+    sums = size_of(sum(op.bytes_touched() for op in ops)), f"{sum(op.flops() for op in ops) / 1e6:,.1f}"
+    table.add_row("", f"{len(ops)} ops", *[""] * (len(headings) - 1), *sums)
+    return table
 
 
-def shapes(tensors: list[Tensor | None]) -> str:
-    return "\n".join(f"{t.name} {'×'.join(str(d) for d in t.shape)}" for t in tensors if t is not None)
+def reads(op: Op) -> list[Tensor | None]:
+    return op.tensors[: len(op.declared.inputs)]
+
+
+def writes(op: Op) -> list[Tensor | None]:
+    return op.tensors[len(op.declared.inputs) :]
+
+
+def shapes(tensors: list[Tensor | None], before: str = "") -> str:
+    return "\n".join(f"{before}{t.name} {'×'.join(str(d) for d in t.shape)}" for t in tensors if t is not None)
+
+
+def stacked(op: Op) -> Text:
+    return Text.assemble((op.kernel, "bold"), "\n", shapes(reads(op), "  "), "\n", shapes(writes(op), "→ "))
 
 
 def show_arena(output: Output, mode: str, lowered: Lowered) -> None:
