@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tinygpt import server
-from tinygpt.cli import app
+from tinygpt.cli.app import app
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.headers import allow_inline, headers_for, read_rules

@@ -11,7 +11,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from tinygpt.cli import app
+from tinygpt.cli.app import app
 
 TINY = ["--layers", "1", "--d-model", "16", "--heads", "2", "--ctx", "16", "--batch", "4", "--threads", "1"]
 CALM = ["--eval-every", "10", "--sample-every", "20", "--set", "eval_batches=1", "--set", "sample.tokens=12"]

@@ -11,7 +11,8 @@ import typer
 from cli_helpers import process, succeed, tinygpt
 
 from tinygpt import __version__, data
-from tinygpt.cli import app, options
+from tinygpt.cli import options
+from tinygpt.cli.app import app
 from tinygpt.cli.charts import averaged, loss_chart, sparkline
 from tinygpt.cli.display import duration, rate
 from tinygpt.cli.settings import TrainSettings, settings_of

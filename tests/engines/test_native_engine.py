@@ -4,7 +4,9 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,6 +114,26 @@ def test_generation_equals_torchs():
     window = bytes(range(32))
     a, b = (run_now(engine.prefill(window)) for engine in engines)
     np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_no_interrupt_hangs_it_or_spoils_what_it_computes_next():
+    storm = Path(__file__).with_name("interrupt_storm.py")
+    subprocess.run([sys.executable, "-W", "ignore", str(storm), "400"], timeout=60, check=True)
+
+
+def test_a_crew_ends_with_its_engine_closed_or_not():
+    before = threading.active_count()
+    for close in (True, False):
+        engine = NativeEngine(SMALL_ODD, threads=3)
+        run_now(engine.prefill(b"a"))
+        members = engine.crew.threads
+        assert threading.active_count() == before + 3
+        if close:
+            run_now(engine.close())
+        del engine
+        for thread in members:
+            thread.join(10)
+            assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("threads", [0, -1, 65])

@@ -7,7 +7,7 @@ from gpu_here import MISSING, gpu_here, webgpu
 from typer.testing import CliRunner
 
 from tinygpt.bench.workload import Run, made_up_text
-from tinygpt.cli import app
+from tinygpt.cli.app import app
 from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.trainer import run_now

@@ -110,6 +110,6 @@ app.command(epilog=bench.PARITY_EXAMPLES)(bench.parity)
 app.command()(doctor.doctor)
 
 
-def main() -> None:
+def run() -> None:
     open_closed_streams()
     app()

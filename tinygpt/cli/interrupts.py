@@ -2,14 +2,63 @@
 
 from __future__ import annotations
 
+import _thread
+import os
 import signal
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED = 130  # exit status
+AGAIN_AFTER = 0.01  # seconds
 HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt once, while the command runs; otherwise the process ends on the spot."""
+
+    def __init__(self) -> None:
+        self.raised = False
+        self.over = False  # the command is: only the interpreter is left to end
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        if self.raised or self.over:
+            os._exit(INTERRUPTED)
+        self.raised = True
+        warnings.simplefilter("ignore")  # of what is left half done
+        raise KeyboardInterrupt
+
+    def unraisable(self, fault: sys.UnraisableHookArgs) -> None:
+        """Where a finalizer was interrupted nothing can be raised: the interrupt comes again a moment later."""
+        if fault.exc_type is not KeyboardInterrupt:
+            sys.__unraisablehook__(fault)
+            return
+        self.raised = False
+        again = threading.Timer(AGAIN_AFTER, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+
+
+def interruptible(command: Callable[[], None]) -> None:
+    """Run a command that Ctrl-C may end at any instant: with status 130 and without a traceback."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        command()  # whoever started this wants Ctrl-C to be ignored
+        return
+    interrupt = Interrupt()
+    sys.unraisablehook = interrupt.unraisable
+    try:
+        try:
+            signal.signal(signal.SIGINT, interrupt.handle)
+            command()
+        finally:
+            interrupt.over = True
+    except BaseException as ending:  # an interrupt may have become something else on its way
+        if not interrupt.raised and not isinstance(ending, KeyboardInterrupt):
+            raise
+        sys.exit(INTERRUPTED)
 
 
 class StopRequest:

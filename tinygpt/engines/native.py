@@ -7,7 +7,6 @@ import mmap
 import os
 import platform
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from tinygpt.core.ops.op import Op, Tensor
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import INIT
 from tinygpt.engines.base import State
+from tinygpt.engines.crew import Crew
 from tinygpt.engines.replay import Array, ReplayEngine
 from tinygpt.kernels.build import compile_kernels
 
@@ -91,7 +91,7 @@ class NativeEngine(ReplayEngine):
         self.address = np.frombuffer(self.arena, dtype=np.uint8).ctypes.data
         self.barrier = np.zeros(32, dtype=np.int32)
         self.words = {mode: np.array(words, dtype=np.int32) for mode, words in self.lowered.words.items()}
-        self.pool = ThreadPoolExecutor(max(1, self.threads - 1), thread_name_prefix="tinygpt")
+        self.crew = Crew(self.threads)
         self.start(state)
 
     def describe(self) -> str:
@@ -101,6 +101,7 @@ class NativeEngine(ReplayEngine):
         )
 
     def view(self, tensor: Tensor) -> Array:
+        self.crew.settle()
         start = self.lowered.plan.start(next(iter(self.lowered.programs)), tensor)
         dtype = np.int32 if tensor.dtype == "i32" else np.float32
         return np.frombuffer(self.arena, dtype=dtype, count=tensor.size, offset=4 * start)
@@ -113,16 +114,14 @@ class NativeEngine(ReplayEngine):
         self.play(self.words[mode])
 
     def play(self, words: npt.NDArray[np.int32]) -> None:
-        """All threads replay the words; the calling thread is number 0."""
+        """All threads replay the words."""
+        program, barrier = words.ctypes.data, self.barrier.ctypes.data
 
         def part(thread: int) -> None:
-            self.library.tg_run(
-                self.address, words.ctypes.data, len(words), self.barrier.ctypes.data, thread, self.threads
-            )
+            """As long as it runs, it keeps the arena (with the engine) and the words."""
+            self.library.tg_run(self.address, program, len(words), barrier, thread, self.threads)
 
-        others = [self.pool.submit(part, thread) for thread in range(1, self.threads)]
-        part(0)
-        wait(others)
+        self.crew.run(part)
 
     def profile(self, mode: str) -> list[tuple[Op, float]]:
         """Each op of a program with its seconds, run one by one (so the time to wake the threads is in each)."""
@@ -138,7 +137,7 @@ class NativeEngine(ReplayEngine):
         return timed
 
     async def close(self) -> None:
-        self.pool.shutdown()
+        self.crew.close()
 
 
 def native_engine(
