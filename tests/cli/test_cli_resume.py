@@ -83,7 +83,7 @@ def test_kill_9_during_a_save_leaves_the_one_before(text_file: Path, straight_ru
     run = tmp_path / "run"
     killed = process(*train_arguments(text_file, run, "--checkpoint-every", 15), before=KILL_AT_THIRD_SAVE)
     assert killed.returncode == -signal.SIGKILL
-    assert last(run).state.step == 15 and len(metrics(run)) == 30
+    assert last(run).state.step == 15 and len(metrics(run)) == 31  # a state is saved once the step behind it is sound
     with (run / "metrics.jsonl").open("ab") as file:
         file.write(b'{"event": "step", "st')  # and a line cut off
     succeed("train", "--resume", run, "--quiet")
@@ -276,3 +276,13 @@ def test_what_a_resumed_adapter_cannot_change(
     assert "go on with --resume" in one_line_error(
         tinygpt(*adapter_arguments(straight_run, text_file, straight_adapter))
     )
+
+
+def test_a_run_that_diverged_goes_on_from_the_step_it_names(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    succeed("train", *EXACT, "--steps", 9, "--out", run)
+    sentence = one_line_error(tinygpt("train", "--resume", run, "--steps", 60, "--lr", 10, "--checkpoint-every", 1))
+    kept = int(re.search(r"The model as of step (\d+) is kept", sentence)[1])  # type: ignore[index]
+    assert last(run).state.step == last(run).progress.step == kept == 9
+    succeed("train", "--resume", run, "--lr", 3e-4)
+    assert last(run).state.step == 60 and metrics(run)[-1]["loss"] < 5.6

@@ -80,6 +80,42 @@ def test_a_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(bad):
     assert host.saves[-1][2]["step"] == 25
 
 
+def test_a_run_that_diverged_stands_where_its_last_checkpoint_stands():
+    host, progress = ToyHost(), Progress()
+    with pytest.raises(Diverged, match="The model as of step 25 is kept"):
+        train(engine=ToyEngine(losses=[5.0] * 29 + [math.nan]), host=host, progress=progress)
+    assert progress.as_dict() == host.saves[-1][2]
+    assert [step for step, _ in progress.history.points][-1] == progress.step == 25
+    assert host.went_back
+
+
+@pytest.mark.parametrize(("high", "metrics_every"), [(1e4, 1), (math.inf, 1), (1e4, 3)])
+def test_a_state_that_an_update_has_ruined_is_never_saved(high, metrics_every):
+    """The loss of a step is that of the state before it: the update of step 4 shows in the loss of step 5."""
+    engine, host = ToyEngine(metrics_every, losses=[5.0] * 4 + [high] * 60), ToyHost()
+    with pytest.raises(Diverged):
+        train(RUN.replace(checkpoint_every=1), engine, host)
+    assert host.saves[-1][2]["step"] == 3
+    assert host.saves[-1][1] == 5.5 * 0.96875**3  # the state of that step, whatever came since
+
+
+def test_a_host_that_could_not_save_is_not_said_to_have_saved():
+    class Full(ToyHost):
+        async def save(self, kind, state, progress):
+            await super().save(kind, state, progress)
+            return progress.step == 0
+
+    progress = Progress()
+    with pytest.raises(Diverged, match="The model as of step 0 is kept"):
+        train(engine=ToyEngine(losses=[5.0] * 29 + [math.nan]), host=Full(), progress=progress)
+    assert progress.step == 0
+
+
+def test_a_validation_loss_that_is_no_number_is_a_divergence():
+    with pytest.raises(Diverged, match="the validation loss is nan"):
+        train(engine=ToyEngine(val_losses=[math.nan]))
+
+
 def test_an_infinite_gradient_stops_before_its_weights_are_saved():
     engine = ToyEngine(grad_norms=[1.0] * 24 + [math.inf] + [1.0] * 100)
     host = ToyHost()

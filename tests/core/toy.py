@@ -63,6 +63,7 @@ class ToyHost(Host):
         self.events = []
         self.saves = []  # (kind, state, progress as a dict)
         self.stop_at = stop_at
+        self.went_back = False
 
     def now(self):
         self.clock += 0.5
@@ -76,6 +77,9 @@ class ToyHost(Host):
 
     async def save(self, kind, state, progress):
         self.saves.append((kind, state, progress.as_dict()))
+
+    async def go_back(self):
+        self.went_back = True
 
     def of(self, name):
         return [event for event in self.events if event["event"] == name]

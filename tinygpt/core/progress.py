@@ -57,8 +57,11 @@ class Progress:
     @classmethod
     def from_dict(cls, values: "dict[str, Any]") -> "Progress":
         progress = cls()
+        progress.restore(values)
+        return progress
+
+    def restore(self, values: "dict[str, Any]") -> None:
         for name in ("step", "tokens_seen", "loss", "best_val", "best_step", "evals_since_best", "sample"):
             if name in values:
-                setattr(progress, name, values[name])
-        progress.history = LossHistory([(step, loss) for step, loss in values.get("history", [])])
-        return progress
+                setattr(self, name, values[name])
+        self.history = LossHistory([(step, loss) for step, loss in values.get("history", [])])

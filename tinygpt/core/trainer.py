@@ -58,8 +58,14 @@ class Host:
     def should_stop(self) -> bool:
         return False
 
-    async def save(self, kind: str, state: "Any", progress: Progress) -> None:
-        """Keep the engine's exported state as the "last" or the "best" checkpoint."""
+    def checkpoint_due(self, step: int, every: int) -> bool:
+        return due(step, every)
+
+    async def save(self, kind: str, state: "Any", progress: Progress) -> bool | None:
+        """Keep the engine's exported state as the "last" or the "best" checkpoint. False: the one before is kept."""
+
+    async def go_back(self) -> None:
+        """The run has diverged. Where the engine is used further, give it the state of the "last" checkpoint."""
 
 
 class Rate:
@@ -108,14 +114,25 @@ class Trainer:
         self.rows = config.train.batch * config.train.grad_accum * engine.replicas
         self.rate = Rate(self.rows * config.model.ctx)
         self.exploded = 0
+        self.last = self.progress.as_dict()  # where the run stood at its "last" checkpoint
+        self.unproven: tuple[Any, dict[str, Any]] | None = None  # a state, and where the run stood with it
 
     async def run(self) -> str:
         """Train to config.train.steps. Returns why it ended: "finished", "early-stop" or "stopped".
 
         A "last" checkpoint is saved before the first step, so that a folder that cannot be written to is
-        found out at once, and at the end, whatever the reason. When the loss diverges, `Diverged` is
-        raised and the checkpoints are those from before.
+        found out at once, and at the end, whatever the reason. On the way a state is saved once the loss of a
+        step that began with it is sound. When the loss diverges, `Diverged` is raised, and the run stands where
+        it stood at the "last" checkpoint.
         """
+        try:
+            return await self.loop()
+        except Diverged:
+            await self.host.go_back()
+            self.progress.restore(self.last)
+            raise
+
+    async def loop(self) -> str:
         train = self.config.train
         progress = self.progress
         reason = "finished"
@@ -135,13 +152,14 @@ class Trainer:
             stopping = await self.engine.agree(self.host.should_stop())
             evaluating = self.validating and (last or step % train.eval_every == 0)
             sampling = last or due(step, train.sample_every)
-            saving = last or stopping or due(step, train.checkpoint_every)
-            if evaluating or sampling or saving or since_reading >= self.engine.metrics_every:
+            saving = self.host.checkpoint_due(step, train.checkpoint_every)
+            if evaluating or sampling or saving or last or stopping or since_reading >= self.engine.metrics_every:
                 metrics = await self.engine.read_metrics()
                 now = self.host.now()
                 self.rate.add(since_reading, now - clock)
                 since_reading = 0
                 self.report(metrics)
+                await self.save_proven()
             if evaluating and await self.evaluate():
                 await self.save("best")
             if sampling:
@@ -150,10 +168,11 @@ class Trainer:
                 reason = "early-stop"
             elif stopping and not last:
                 reason = "stopped"
-            if saving or reason != "finished":
+            if last or reason != "finished":
                 await self.save("last")
-            if reason != "finished":
                 break
+            if saving and not self.exploded:
+                self.unproven = (await self.engine.export_state(), progress.as_dict())
             if since_reading == 0:
                 clock = self.host.now()
         return reason
@@ -164,7 +183,7 @@ class Trainer:
         for step, loss, grad_norm in metrics:
             self.exploded = self.exploded + 1 if loss > EXPLODED_LOSS else 0
             if not math.isfinite(loss + grad_norm) or self.exploded >= EXPLODED_STEPS:
-                raise Diverged(divergence_sentence(train, step, loss, grad_norm))
+                raise self.diverged(step, symptom(loss, grad_norm))
             self.progress.loss = loss
             self.progress.history.add(step, loss)
             self.host.emit(
@@ -179,12 +198,17 @@ class Trainer:
                 }
             )
 
+    def diverged(self, step: int, what: str) -> Diverged:
+        return Diverged(divergence_sentence(self.config.train, step, what, self.last["step"]))
+
     async def evaluate(self) -> bool:
         """Measure the validation loss; whether it is the best so far."""
         train, progress = self.config.train, self.progress
         rows = train.batch * train.eval_batches
         offsets = eval_offsets(train.seed, rows, self.val_bytes, self.config.model.ctx)
         loss = await self.engine.eval_loss(offsets)
+        if not math.isfinite(loss):
+            raise self.diverged(progress.step, f"the validation loss is {loss}")
         best = progress.best_val is None or loss < progress.best_val
         if best:
             progress.best_val, progress.best_step, progress.evals_since_best = loss, progress.step, 0
@@ -199,25 +223,40 @@ class Trainer:
         self.host.emit({"event": "sample", "step": self.progress.step, "text": self.progress.sample})
 
     async def save(self, kind: str) -> None:
-        await self.host.save(kind, await self.engine.export_state(), self.progress)
-        self.host.emit({"event": "checkpoint", "step": self.progress.step, "kind": kind})
+        await self.keep(kind, await self.engine.export_state(), self.progress)
+
+    async def save_proven(self) -> None:
+        """Save the state that was set aside, once the steps behind it have shown that it is sound."""
+        if self.unproven is not None and not self.exploded:
+            state, stood = self.unproven
+            self.unproven = None
+            await self.keep("last", state, Progress.from_dict(stood))
+
+    async def keep(self, kind: str, state: "Any", progress: Progress) -> None:
+        if await self.host.save(kind, state, progress) is False:
+            return
+        if kind == "last":
+            self.last = progress.as_dict()
+        self.host.emit({"event": "checkpoint", "step": progress.step, "kind": kind})
 
 
 def due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
 
 
-def divergence_sentence(train: TrainConfig, step: int, loss: float, grad_norm: float) -> str:
+def symptom(loss: float, grad_norm: float) -> str:
     if not math.isfinite(loss):
-        what = f"the loss is {loss}"
-    elif not math.isfinite(grad_norm):
-        what = f"the gradient's norm is {grad_norm}"
-    else:
-        what = f"the loss is {loss:.2f}, far above an untrained model's {LN_VOCAB:.2f}"
+        return f"the loss is {loss}"
+    if not math.isfinite(grad_norm):
+        return f"the gradient's norm is {grad_norm}"
+    return f"the loss is {loss:.2f}, far above an untrained model's {LN_VOCAB:.2f}"
+
+
+def divergence_sentence(train: TrainConfig, step: int, what: str, kept: int) -> str:
     if train.grad_clip == 0:
         cause = "gradient clipping is off (grad_clip 0): turn it on, or lower the learning rate"
     elif train.lr > 2e-3:
         cause = f"the learning rate {train.lr:g} is likely too high: try 3e-4, or add warm-up steps"
     else:
         cause = f"try a lower learning rate than {train.lr:g}, or warm-up steps"
-    return f"training stopped at step {step} because {what}; {cause}. The last good checkpoint is kept"
+    return f"training stopped at step {step} because {what}; {cause}. The model as of step {kept} is kept"
