@@ -6,7 +6,6 @@ import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/m
 
 const package_ = fileURLToPath(new URL("../../tinygpt/", import.meta.url));
 const python = await loadMicroPython({
-  heapsize: 64 * 1024 * 1024,
   linebuffer: true,
   stdout: (line) => console.log(line),
 });

@@ -4,7 +4,7 @@ import type { Engine, GpuRecipe, Recipe } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
 import type { Knob, Preset, RunConfig } from "./protocol.ts";
 
-const HEAP = 128 * 1024 * 1024; // bytes; a program of the largest preset takes a few MB
+const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan, and is swept at every return to JavaScript
 
 export interface Facts {
   presets: Preset[];
