@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import Page
 
@@ -36,3 +37,11 @@ def stop(page: Page) -> int:
     press(page, "Stop")
     page.wait_for_selector("[data-phase=idle]")
     return step(page)
+
+
+def save(page: Page, folder: Path) -> Path:
+    with page.expect_download() as download:
+        press(page, "Save")
+    file = folder / download.value.suggested_filename
+    download.value.save_as(file)
+    return file

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from page_helpers import OpenPage, fact, press, stat, step, wait_for_step
+from page_helpers import OpenPage, fact, press, save, stat, step, wait_for_step
 from playwright.sync_api import Page, expect
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
@@ -32,13 +33,19 @@ REMEMBER_DEVICES = """() => {
 }"""
 
 
-@pytest.fixture
-def untrained(tmp_path: Path) -> Path:
-    file = tmp_path / "untrained.tinygpt"
+def untrained(file: Path, config: RunConfig = TINY) -> Path:
     progress = Progress()
     progress.loss = 5.5
-    save_tinygpt(file, Checkpoint(TINY, run_now(NativeEngine(TINY).export_state()), progress))
+    save_tinygpt(file, Checkpoint(config, run_now(NativeEngine(config).export_state()), progress))
     return file
+
+
+def go_on_with_webgpu(page: Page, file: Path) -> None:
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill(TEXT)
+    page.locator("input[accept='.tinygpt']").set_input_files(file)
+    page.locator("input[name=engine][value=webgpu]").check()
+    press(page, "Continue")
 
 
 def engine_worker(page: Page):
@@ -63,16 +70,10 @@ def test_without_webgpu_it_cannot_be_chosen(open_page: OpenPage) -> None:
     expect(page.get_by_text("not in this browser, or no GPU it may use")).to_be_visible()
 
 
-def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(
-    open_webgpu_page: OpenPage, untrained: Path, tmp_path: Path
-) -> None:
+def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
     page = open_webgpu_page()
     engine_worker(page).evaluate(REMEMBER_DEVICES)
-    page.get_by_label("Your own").check()
-    page.get_by_label("Text to learn from").fill(TEXT)
-    page.locator("input[accept='.tinygpt']").set_input_files(untrained)
-    page.locator("input[name=engine][value=webgpu]").check()
-    press(page, "Continue")
+    go_on_with_webgpu(page, untrained(tmp_path / "untrained.tinygpt"))
     expect(page.get_by_role("status")).to_contain_text("Compiling WebGPU kernels: ", timeout=60_000)
     page.wait_for_selector("[data-phase=training]", timeout=60_000)
     assert fact(page, "engine").startswith("WebGPU, software adapter: ")
@@ -82,11 +83,7 @@ def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(
         """() => Number(document.querySelector("[data-stat='loss'] dd").innerText) < 3""", timeout=60_000
     )
 
-    with page.expect_download() as download:
-        press(page, "Save")
-    saved = tmp_path / download.value.suggested_filename
-    download.value.save_as(saved)
-    checkpoint = load_tinygpt(saved)
+    checkpoint = load_tinygpt(save(page, tmp_path))
     assert checkpoint.backend == "webgpu" and checkpoint.state.step > 0 and checkpoint.config.model == TINY.model
 
     page.wait_for_timeout(1000 * KEPT_AFTER)
@@ -101,3 +98,12 @@ def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(
     assert 0 < float(stat(page, "loss")) < 3
     assert fact(page, "engine").startswith("WebAssembly, ")
     expect(page.get_by_role("alert")).to_be_empty()
+
+
+def test_after_a_divergence_the_state_from_before_is_in_hand(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
+    page = open_webgpu_page()
+    file = untrained(tmp_path / "hot.tinygpt", TINY.replace(lr=10.0))
+    go_on_with_webgpu(page, file)
+    expect(page.get_by_role("alert")).to_contain_text("The model as of step 0 is kept", timeout=60_000)
+    assert step(page) == 0
+    assert np.array_equal(load_tinygpt(save(page, tmp_path)).state.w, load_tinygpt(file).state.w)

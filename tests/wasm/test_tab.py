@@ -3,6 +3,7 @@
 import json
 import random
 
+import numpy as np
 import pytest
 
 from tinygpt.core.config import RunConfig, preset, preset_names
@@ -40,7 +41,7 @@ async function run(request, state, requests, steps) {
   const engine = await WasmEngine.create(plan.recipe, { kernels, threads: 2 });
   engine.loadCorpus(text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes));
   if (state) await engine.importState(await stateOf(state, plan.recipe));
-  let turn = 0, fault = null;
+  let turn = 0, fault = null, aside = null, kept = null;
   session.attach(bridge(engine, (error) => (fault = error)), {
     now: () => performance.now() / 1000,
     emit: (event) => events.push(JSON.parse(event)),
@@ -49,12 +50,17 @@ async function run(request, state, requests, steps) {
     save: async (header) => {
       file = await writeModelFile(JSON.parse(header), stateBytes(plan.recipe, await engine.exportState()));
     },
+    setAside: async () => (aside = await engine.exportState()),
+    keep: (header) => ((kept = aside), true),
+    goBack: () => (kept ? engine.importState(kept) : engine.restart()),
     sampled: (text) => events.push({ event: "sampled", text }),
     refused: (message) => events.push({ event: "refused", message }),
   });
   const ended = JSON.parse(await session.train());
+  const { step, w } = await engine.exportState();
   engine.close();
-  return { ended, fault: fault && String(fault) };
+  const left = ended.reason === "diverged" ? { step, weights: Array.from(w) } : {};
+  return { ended, fault: fault && String(fault), ...left };
 }
 """
 
@@ -112,9 +118,9 @@ def cpython_events(config: RunConfig, node) -> list:
 
 
 def essence(events):
-    """Events without the clock's."""
+    """Events without the clock's, and without checkpoints, whose moments the host chooses."""
     kept = [{k: v for k, v in event.items() if k not in ("tokens_per_s", "eta_s")} for event in events]
-    return [event for event in kept if event["event"] not in ("sampled", "refused")]
+    return [event for event in kept if event["event"] not in ("sampled", "refused", "checkpoint")]
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +162,16 @@ def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpy
     assert (checkpoint.state.step, checkpoint.progress.step, checkpoint.backend) == (3, 3, "wasm")
 
 
+def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(chromium, node):
+    """Here the start values, drawn again: nothing was kept yet."""
+    request = {"preset": "tiny", "changes": {"lr": 10.0, "steps": 50}}
+    made = evaluate(chromium, SESSION, "return run(REQUEST, null, [], 1e9);", TEXT=TEXT.decode(), REQUEST=request)
+    assert made["ended"]["reason"] == "diverged" and made["ended"]["step"] == made["step"] == 0
+    assert made["ended"]["message"].endswith("The model as of step 0 is kept")
+    start = run_now(WasmEngine(preset("tiny"), "node", threads=2, runner=node).export_state())
+    assert np.array_equal(np.float32(made["weights"]), start.w)
+
+
 @pytest.mark.parametrize(
     "request_, message",
     [
@@ -172,3 +188,21 @@ def test_a_wrong_wish_is_answered_with_cores_own_sentence(chromium, request_, me
     assert evaluate(chromium, code, REQUEST=request_).startswith(message) or message in evaluate(
         chromium, code, REQUEST=request_
     )
+
+
+def test_pythons_heap_is_as_small_as_the_plan(chromium):
+    """It is swept at every step, so it has room for a large model's plan only once there was one."""
+    code = """
+        const heap = () => {
+          try { python.run("import gc\\nraise ValueError(gc.mem_alloc() + gc.mem_free())"); }
+          catch (error) { return Number(error.message.trim().split(" ").at(-1)); }
+        };
+        const heaps = [];
+        for (const preset of ["small", "behemoth"]) {
+          python.session({ bytes: 5000, preset, changes: {} }).plan();
+          heaps.push(heap());
+        }
+        return heaps;
+    """
+    small, behemoth = chromium.ask("evaluate", code=f"delete globalThis.python;\n{START}{code}")[0]["value"]
+    assert small < 2**27 + 2**22 < behemoth  # MicroPython counts 2**27 bytes as free that it has not taken

@@ -4,6 +4,7 @@ Everything crosses as JSON text (which both sides read and write exactly) or as 
 the file's bytes stay in JavaScript. web/src/engine/python.ts is the other side.
 """
 
+import gc
 import json
 
 from tinygpt.core.config import (
@@ -27,13 +28,21 @@ from tinygpt.core.plan.gpu.recipe import device_of, gpu_recipe
 from tinygpt.core.progress import Progress
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import decode
-from tinygpt.core.trainer import Host, Trainer
+from tinygpt.core.trainer import Diverged, Host, Trainer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 NAN = float("nan")
+
+# A run may diverge and a GPU may be lost at any time, so a state is kept now and then: this often (in seconds), and
+# never for more than a twentieth of the time. One that is larger than this many bytes is not.
+KEEP_FIRST = 5.0
+KEEP_EVERY = 30.0
+KEEP_SHARE = 20
+KEEP_LARGEST = 2**30
+STATE_BYTES = 12  # a parameter: its value and AdamW's two moments
 
 
 def facts() -> str:
@@ -83,7 +92,8 @@ class TabEngine:
         return NAN if loss is None else float(loss)
 
     async def export_state(self) -> None:
-        """The state stays where it is until a file is asked for."""
+        """The page sets it aside."""
+        await self.session.page.setAside()
 
     async def prefill(self, tokens: bytes) -> "list[float]":
         logits: list[float] = json.loads(await self.engine.prefill(json.dumps(list(tokens))))
@@ -100,8 +110,12 @@ class TabEngine:
 
 
 class TabHost(Host):
-    def __init__(self, page: "Any") -> None:
-        self.page = page
+    """Checkpoints are states in the page's memory, and come by the clock."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.page = session.page
+        self.keep_at = self.now() + KEEP_FIRST
 
     def now(self) -> float:
         return float(self.page.now())
@@ -112,12 +126,31 @@ class TabHost(Host):
     def should_stop(self) -> bool:
         return bool(self.page.stopping())
 
+    def checkpoint_due(self, step: int, every: int) -> bool:
+        if self.now() < self.keep_at or STATE_BYTES * self.session.parameters > KEEP_LARGEST:
+            return False
+        self.keep_at = self.now()
+        return True
+
+    def keeps(self, kind: str) -> bool:
+        """Only what could be lost: a start can be made again, and what WebAssembly holds is safe."""
+        small = STATE_BYTES * self.session.parameters <= KEEP_LARGEST
+        return kind == "last" and small and self.session.device is not None and self.session.progress.step > 0
+
+    async def save(self, kind: str, state: None, progress: Progress) -> bool:
+        took = self.now() - self.keep_at
+        self.keep_at = self.now() + max(KEEP_EVERY, KEEP_SHARE * took)
+        return bool(self.page.keep(json.dumps(self.session.header(progress))))
+
+    async def go_back(self) -> None:
+        await self.page.goBack()
+
 
 class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
-    The request: preset, changes, bytes (of the corpus); of a file to go on from `header` and `step`; of the GPU to
-    plan for `device`, else WebAssembly is.
+    The request: preset, changes, bytes (of the corpus; none where the model only writes); of a file to go on from
+    `header` and `step`; of the GPU to plan for `device`, else WebAssembly is.
     """
 
     def __init__(self, request: str) -> None:
@@ -134,15 +167,20 @@ class Session:
             raise TinyGPTError("a model that was loaded keeps its layers, d_model, heads and ctx")
         self.device = asked.get("device")
         self.prompt = (asked.get("prompt") or "\n").encode()
-        self.train_bytes = train_bytes(asked["bytes"], self.config.train.val_fraction)
-        self.val_bytes = asked["bytes"] - self.train_bytes
+        self.trains = asked["bytes"] is not None
+        corpus = asked["bytes"] or 0
+        self.train_bytes = train_bytes(corpus, self.config.train.val_fraction)
+        self.val_bytes = corpus - self.train_bytes
         self.parameters = parameter_count(self.config.model)
         self.engine: TabEngine | None = None
         self.page: Any = None
 
     def plan(self) -> str:
         """The recipe for the engine, and what the page shows of the run."""
-        check_corpus(self.config, self.train_bytes)
+        advice = []
+        if self.trains:
+            check_corpus(self.config, self.train_bytes)
+            advice = corpus_advice(self.config, self.train_bytes, self.val_bytes, self.parameters)
         return json.dumps(
             {
                 "recipe": self.recipe(),
@@ -150,40 +188,42 @@ class Session:
                 "parameters": self.parameters,
                 "trainBytes": self.train_bytes,
                 "valBytes": self.val_bytes,
-                "advice": corpus_advice(self.config, self.train_bytes, self.val_bytes, self.parameters),
+                "advice": advice,
             }
         )
 
     def recipe(self) -> "dict[str, Any]":
+        config = self.config if self.trains else self.config.replace(batch=1, grad_accum=1)
         if self.device is None:
-            return recipe(self.config)
+            return recipe(config)
         device = device_of(self.device)
         device.f16 = False  # what the page trains, it trains in float32
-        return gpu_recipe(self.config, device)
+        return gpu_recipe(config, device)
 
     def attach(self, engine: "Any", page: "Any") -> None:
         self.engine = TabEngine(self.config, engine, self)
         self.page = page
+        gc.collect()  # what the plan has left: the heap is swept at every step
 
     async def train(self) -> str:
         """JSON: why it ended and at which step, or the sentence of an error."""
-        host = TabHost(self.page)
+        host = TabHost(self)
         try:
             trainer = Trainer(
                 self.config, self.engine, host, self.train_bytes, self.val_bytes, self.progress, self.prompt
             )
             return json.dumps({"reason": await trainer.run(), "step": self.progress.step})
+        except Diverged as error:
+            return json.dumps({"reason": "diverged", "step": self.progress.step, "message": str(error)})
         except TinyGPTError as error:
             return json.dumps({"error": str(error)})
 
     async def attend(self) -> None:
-        """Do what the page has asked for: {"type": "save" or "keep"} or {"type": "sample", "prompt", "settings"}."""
+        """Do what the page has asked for: {"type": "save"} or {"type": "sample", "prompt", "settings"}."""
         for request in json.loads(self.page.requests()):
             try:
                 if request["type"] == "save":
-                    await self.page.save(json.dumps(self.header()), self.progress.step)
-                elif request["type"] == "keep":
-                    await self.page.keep(json.dumps(self.header()), self.progress.step)
+                    await self.page.save(self.header_text())
                 else:
                     settings = SampleConfig(**request["settings"])
                     made = await generate(self.engine, self.config.model.ctx, request["prompt"].encode(), settings)
@@ -191,9 +231,12 @@ class Session:
             except TinyGPTError as error:
                 self.page.refused(str(error))
 
-    def header(self) -> "dict[str, Any]":
-        """Of a file as it stands; JavaScript fills in the digest and the date."""
+    def header_text(self) -> str:
+        return json.dumps(self.header(self.progress))
+
+    def header(self, progress: Progress) -> "dict[str, Any]":
+        """Of a file as the run stands; JavaScript fills in the digest and the date."""
         engine = "wasm" if self.device is None else "webgpu"
-        header = encode_run(self.config, self.progress, engine, {}, None, "")
+        header = encode_run(self.config, progress, engine, {}, None, "")
         header.update(encode_state(self.config.model, 3, ""))
         return header

@@ -61,6 +61,10 @@ class Host:
     def checkpoint_due(self, step: int, every: int) -> bool:
         return due(step, every)
 
+    def keeps(self, kind: str) -> bool:
+        """Whether there is any use in saving a state when a run begins, ends or has a new best."""
+        return True
+
     async def save(self, kind: str, state: "Any", progress: Progress) -> bool | None:
         """Keep the engine's exported state as the "last" or the "best" checkpoint. False: the one before is kept."""
 
@@ -223,7 +227,8 @@ class Trainer:
         self.host.emit({"event": "sample", "step": self.progress.step, "text": self.progress.sample})
 
     async def save(self, kind: str) -> None:
-        await self.keep(kind, await self.engine.export_state(), self.progress)
+        if self.host.keeps(kind):
+            await self.keep(kind, await self.engine.export_state(), self.progress)
 
     async def save_proven(self) -> None:
         """Save the state that was set aside, once the steps behind it have shown that it is sound."""

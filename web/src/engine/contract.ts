@@ -80,6 +80,8 @@ export interface Engine {
   evalLoss(offsets: ArrayLike<number>): Promise<number>;
   exportState(): Promise<State>;
   importState(state: State): Promise<void>;
+  /** Back to the start values, as a new engine has them. */
+  restart(): Promise<void>;
   prefill(tokens: Uint8Array): Promise<Float32Array>;
   decode(token: number): Promise<Float32Array>;
   close(): void;

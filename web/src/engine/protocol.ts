@@ -4,7 +4,8 @@
 //   worker.onmessage = ({ data }: MessageEvent<FromWorker>) => ...
 //
 // The worker first says "ready". After "start" it may tell of "progress", then sends "started", then core's events, then one of "stopped" or
-// "error"; after either another "start" may follow. "save" is answered by "saved", "sample" by "sampled", or by "error".
+// "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "sample" by "sampled", or by "error".
+// Until "started" or "opened" the model that is in the worker stays there.
 
 /** Any settings of core/config.py's ModelConfig and TrainConfig, by name, over the preset's. */
 export type Changes = Record<string, number | string>;
@@ -71,9 +72,10 @@ export type ToWorker =
       engine?: EngineName; // absent: WebAssembly
       threads?: number; // of WebAssembly; 0 or absent: as many as the machine has
       build?: WasmBuild; // absent: the best one that runs
-      resume?: Uint8Array; // a .tinygpt file to go on from; its model settings win over the preset's
+      resume?: Uint8Array | "in hand"; // a .tinygpt file to go on from, or the model in the worker; its settings win over the preset's
       prompt?: string; // what samples begin with
     }
+  | { type: "open"; resume: Uint8Array; engine: EngineName; threads: number } // takes a file's model to the worker, to write
   | { type: "stop" } // ends the run after the step in progress
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
@@ -93,13 +95,19 @@ export type CoreEvent =
   | { event: "sample"; step: number; text: string }
   | { event: "checkpoint"; step: number; kind: "last" | "best" };
 
-export type StopReason = "finished" | "early-stop" | "stopped";
+export type StopReason = "finished" | "early-stop" | "stopped" | "diverged";
+
+export interface SavedFile {
+  bytes: Uint8Array<ArrayBuffer>;
+  name: string;
+  step: number;
+}
 
 export type FromWorker =
   | { type: "ready"; capabilities: Capabilities; presets: Preset[]; knobs: Knob[]; defaultPreset: string }
   | { type: "progress"; made: number; of: number } // kernels compiled for the GPU
   | {
-      type: "started";
+      type: "started" | "opened";
       config: RunConfig;
       engine: string; // one line: what computes, and how much memory it has
       parameters: number;
@@ -109,11 +117,11 @@ export type FromWorker =
       advice: string[]; // core's remarks on corpus, model and steps that do not fit one another
     }
   | { type: "event"; event: CoreEvent }
-  | { type: "saved"; bytes: Uint8Array; name: string }
+  | ({ type: "saved" } & SavedFile)
   | { type: "sampled"; text: string }
-  | { type: "stopped"; reason: StopReason; step: number }
+  | { type: "stopped"; reason: StopReason; step: number; message?: string } // why it diverged
   /**
-   * One sentence for the user; the run, if any, has ended. Where the engine is gone with the model in it, `lost` is the
-   * last state of it that was kept, as a .tinygpt file, or null.
+   * One sentence for the user; the run, if any, has ended. Where the engine is gone with the model in it, `instead` is
+   * the last state of it that was kept, as a .tinygpt file, or null; `lost` says that its GPU is gone.
    */
-  | { type: "error"; message: string; lost?: { bytes: Uint8Array<ArrayBuffer>; name: string } | null };
+  | { type: "error"; message: string; instead?: SavedFile | null; lost?: boolean };

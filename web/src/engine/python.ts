@@ -15,7 +15,7 @@ export interface Facts {
 export interface Request {
   preset: string;
   changes: Record<string, number | string>;
-  bytes: number;
+  bytes: number | null; // of the text; null: the model only writes
   prompt?: string;
   header?: unknown; // of the file to go on from
   step?: number;
@@ -37,8 +37,10 @@ export interface Page {
   emit(event: string): void;
   stopping(): boolean;
   requests(): string; // and forget them
-  save(header: string, step: number): Promise<void>;
-  keep(header: string, step: number): Promise<void>; // the state, in case the engine is lost
+  save(header: string): Promise<void>;
+  setAside(): Promise<void>; // the state, in case of divergence, or of a GPU that is lost
+  keep(header: string): boolean; // what was set aside, as it has proved sound
+  goBack(): Promise<void>; // to what was kept
   sampled(text: string): void;
   refused(message: string): void;
 }
@@ -49,6 +51,7 @@ export interface Session {
   attach(engine: Bridge, page: Page): void;
   train(): Promise<string>;
   attend(): Promise<void>;
+  header_text(): string;
 }
 
 interface Tab {

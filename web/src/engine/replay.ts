@@ -27,6 +27,8 @@ export abstract class ReplayEngine implements DrivenEngine {
   abstract write(place: Place, bytes: Uint8Array<ArrayBuffer>): Promise<void>;
   abstract close(): void;
 
+  /** Start values, for a new model. */
+  protected abstract drawWeights(): Promise<void>;
   /** Where an input is written before the next program runs. */
   protected abstract ints(name: string, size: number): Int32Array;
   protected abstract floats(name: string, size: number): Float32Array;
@@ -104,6 +106,13 @@ export abstract class ReplayEngine implements DrivenEngine {
     await this.put("m", 0, m ?? new Float32Array(parameters));
     await this.put("v", 0, v ?? new Float32Array(parameters));
     this.step = step;
+  }
+
+  async restart(): Promise<void> {
+    const zeros = new Float32Array(this.facts.parameters);
+    for (const vector of ["weights", "m", "v"]) await this.put(vector, 0, zeros);
+    await this.drawWeights();
+    this.step = 0;
   }
 
   setStep(step: number): void {

@@ -22,11 +22,11 @@ export class WasmEngine extends ReplayEngine {
 
   static async create(recipe: Recipe, options: PlayerOptions): Promise<WasmEngine> {
     const engine = new WasmEngine(recipe, await makePlayer(recipe, options));
-    engine.start();
+    await engine.drawWeights();
     return engine;
   }
 
-  private start(): void {
+  protected async drawWeights(): Promise<void> {
     for (const [place, size, index, high, low] of this.recipe.draws)
       this.player.draw(place, size, this.recipe.seed, INIT, index, doubleOf(high, low));
     for (const [place, size, high, low] of this.recipe.fills) this.at(place, size).fill(doubleOf(high, low));

@@ -27,6 +27,7 @@ export class WebGpuEngine extends ReplayEngine {
   readonly bytes: number;
   readonly player: GpuPlayer;
   private readonly recipe: GpuRecipe;
+  private readonly kernels: KernelSource;
   private readonly ring: GPUBuffer; // loss and norm of step after step
   private readonly fed: { offset: number; host: ArrayBuffer }; // the inputs as they are written, all together
   private pending: number[] = []; // steps in the ring, oldest first
@@ -34,9 +35,10 @@ export class WebGpuEngine extends ReplayEngine {
   private every = 1;
   private since = 0; // when the oldest pending step was handed over
 
-  private constructor(recipe: GpuRecipe, player: GpuPlayer) {
+  private constructor(recipe: GpuRecipe, player: GpuPlayer, kernels: KernelSource) {
     super(recipe);
     this.recipe = recipe;
+    this.kernels = kernels;
     this.player = player;
     this.bytes = player.bytes;
     this.ring = player.gpu.device.createBuffer({ size: 8 * SLOTS, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
@@ -50,8 +52,8 @@ export class WebGpuEngine extends ReplayEngine {
   static async create(gpu: Gpu, recipe: GpuRecipe, options: WebGpuOptions): Promise<WebGpuEngine> {
     try {
       const player = await GpuPlayer.create(gpu, recipe, options.shaders, options.onProgress);
-      const engine = new WebGpuEngine(recipe, player);
-      await engine.start(options.kernels);
+      const engine = new WebGpuEngine(recipe, player, options.kernels);
+      await engine.drawWeights();
       return engine;
     } catch (error) {
       gpu.close();
@@ -59,10 +61,10 @@ export class WebGpuEngine extends ReplayEngine {
     }
   }
 
-  private async start(kernels: KernelSource): Promise<void> {
+  protected async drawWeights(): Promise<void> {
     const { draws, fills, seed } = this.recipe;
     if (draws.length) {
-      const draw = await makeDraw(Math.max(...draws.map(([, size]) => size)), kernels);
+      const draw = await makeDraw(Math.max(...draws.map(([, size]) => size)), this.kernels);
       for (const [flat, size, index, high, low] of draws)
         await this.writeFlat("weights", flat, draw(size, seed, INIT, index, doubleOf(high, low)));
     }

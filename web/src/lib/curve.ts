@@ -67,4 +67,13 @@ export class Curve {
   get smoothed(): number | null {
     return this.smooth.at(-1) ?? null;
   }
+
+  get lastValidation(): number | null {
+    return this.val.findLast((loss) => loss !== null) ?? null;
+  }
+
+  get bestValidation(): number | null {
+    const measured = this.val.filter((loss) => loss !== null);
+    return measured.length ? Math.min(...measured) : null;
+  }
 }

@@ -32,5 +32,8 @@ export interface Order {
   threads: number; // of WebAssembly; 0: all
 }
 
+/** What computes. */
+export type Machine = Pick<Order, "engine" | "threads">;
+
 /** What any run needs, whatever the model. */
-export type Means = Pick<Order, "text" | "engine" | "threads">;
+export type Means = Machine & Pick<Order, "text">;

@@ -2,11 +2,13 @@
 import { Curve } from "../lib/curve";
 import { count } from "../lib/format";
 import { site } from "../lib/site";
-import type { Capabilities, CoreEvent, FromWorker, ToWorker } from "../engine/protocol";
+import type { Capabilities, CoreEvent, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
 import { parseModelFile, type ModelFile } from "../lib/modelFile";
-import type { Means, Model, Notice, Order, Phase, Sample } from "./kinds";
+import type { Machine, Means, Model, Notice, Order, Phase, Sample } from "./kinds";
 
-type Started = Extract<FromWorker, { type: "started" }>;
+type Started = Extract<FromWorker, { type: "started" | "opened" }>;
+type Stopped = Extract<FromWorker, { type: "stopped" }>;
+type Failure = Extract<FromWorker, { type: "error" }>;
 type Start = Extract<ToWorker, { type: "start" }>;
 
 const READY_WITHIN = 30_000; // ms
@@ -20,7 +22,7 @@ export class Run {
   notice = $state.raw<Notice | null>(null);
   advice = $state.raw<string[]>([]);
   samples = $state.raw<Sample[]>([]);
-  unsaved = $state(false);
+  savedAt = $state<number | null>(null); // the step of the model in hand that a file has
   /** While a GPU's kernels are compiled. */
   compiled = $state.raw<{ made: number; of: number } | null>(null);
   /** The GPU is lost; the model in hand is the last state of it that was kept, if any. */
@@ -44,10 +46,13 @@ export class Run {
   private latest: Extract<CoreEvent, { event: "step" }> | null = null;
   private title = "";
   private prompt = "";
-  private asked: Model | null = null; // to write, as soon as it can
-  private past: Curve | null = null; // the curve that a continued run goes on from
-  private onSaved: ((bytes: Uint8Array<ArrayBuffer>, name: string) => void) | null = null;
+  private going = false; // on with the model in hand, or a new one
+  private onSaved: ((file: SavedFile) => void) | null = null;
   private sampleCount = 0;
+
+  get unsaved(): boolean {
+    return this.model !== null && this.step > 0 && this.step !== this.savedAt;
+  }
 
   get busy(): boolean {
     return this.phase === "starting" || this.phase === "training" || this.phase === "stopping";
@@ -70,28 +75,16 @@ export class Run {
     this.worker = null;
   }
 
-  /** Train a new model. */
+  /** Train a new model. The one in hand stays until it has started. */
   train(order: Order): void {
-    this.past = null;
-    this.model = null;
-    this.unsaved = false;
     this.begin(order, {}, order.preset);
   }
 
   /** Train the model in hand up to `steps`. */
   continueTo(steps: number, means: Means): void {
-    const model = this.model;
-    if (!model) return;
-    const go = (file: ModelFile) => {
-      this.past = this.curve;
-      this.model = { ...model, file }; // should the start fail, it is still there
-      this.begin({ ...means, preset: site.defaultPreset, changes: { steps } }, { resume: file.bytes }, model.title);
-    };
-    if (model.file) return go(model.file);
-    this.phase = "starting";
-    const { config, step } = model;
-    this.onSaved = (bytes, name) => go({ name, bytes, config, step, loss: this.loss, history: [], sample: "" });
-    this.send({ type: "save" });
+    if (!this.model) return;
+    const resume = this.model.file?.bytes ?? "in hand";
+    this.begin({ ...means, preset: site.defaultPreset, changes: { steps } }, { resume }, this.model.title);
   }
 
   stop(): void {
@@ -100,22 +93,22 @@ export class Run {
   }
 
   save(deliver: (bytes: Uint8Array<ArrayBuffer>, name: string) => void): void {
-    const file = this.model?.file;
-    if (file) return deliver(file.bytes, file.name);
-    this.onSaved = (bytes, name) => {
+    this.onSaved = ({ bytes, name, step }) => {
       deliver(bytes, name);
-      this.unsaved = false;
+      this.savedAt = step;
     };
-    this.send({ type: "save" });
+    if (this.model?.file) this.onSaved(this.model.file);
+    else this.send({ type: "save" });
   }
 
-  /** Let the model write on from `prompt`. One that is in a file only goes to the worker first: a run of no steps. */
-  write(prompt: string, means: Means): void {
-    const model = this.model;
-    if (!model) return;
+  /** Let the model write on from `prompt`. One that is in a file only goes to the worker first. */
+  write(prompt: string, { engine, threads }: Machine): void {
+    if (!this.model) return;
     this.prompt = prompt;
-    this.asked = model;
-    if (model.file) this.continueTo(Math.max(1, model.step), means);
+    this.notice = null;
+    this.phase = "writing";
+    if (!this.worker) this.connect();
+    if (this.model.file) this.send({ type: "open", resume: this.model.file.bytes, engine, threads });
     else this.ask();
   }
 
@@ -127,7 +120,8 @@ export class Run {
   /** Put a file's model in hand. */
   load(file: ModelFile): void {
     this.reset(Number(file.config.train["steps"]), file.history);
-    this.unsaved = false;
+    this.savedAt = file.step;
+    this.advice = [];
     this.model = { title: file.name, config: file.config, step: file.step, file };
     this.started = null;
     this.step = file.step;
@@ -143,11 +137,11 @@ export class Run {
   private begin(order: Order, more: Pick<Start, "resume">, title: string): void {
     if (!this.worker) this.connect();
     this.title = title;
+    this.going = more.resume !== undefined;
     this.phase = "starting";
     this.notice = null;
     this.compiled = null;
     this.lost = false;
-    this.advice = [];
     const { preset, changes, text, engine, threads } = order;
     this.send({ type: "start", preset, changes, text, engine, threads, ...more });
   }
@@ -170,33 +164,32 @@ export class Run {
         this.compiled = null;
         this.onStarted(message);
         break;
+      case "opened":
+        this.compiled = null;
+        this.started = message;
+        this.model = this.model && { ...this.model, file: null };
+        this.ask();
+        break;
       case "event":
         this.onEvent(message.event);
         break;
       case "saved": {
         const deliver = this.onSaved;
         this.onSaved = null;
-        deliver?.(message.bytes as Uint8Array<ArrayBuffer>, message.name);
+        deliver?.(message);
         break;
       }
       case "sampled":
         this.addSample(`step ${count(this.step)}, as asked`, this.prompt + message.text);
-        this.asked = null;
         this.phase = "idle";
         break;
       case "stopped":
         this.show();
-        this.rest();
-        if (this.asked) this.ask();
+        this.onStopped(message);
         break;
       case "error":
         this.show();
-        this.onSaved = this.asked = null;
-        this.compiled = null;
-        this.complain(message.message);
-        if (message.lost !== undefined) this.onLost(message.message, message.lost);
-        else if (this.capabilities) this.rest();
-        else this.phase = "broken";
+        this.onError(message);
         break;
     }
   }
@@ -204,19 +197,14 @@ export class Run {
   private onStarted(message: Started): void {
     const steps = Number(message.config.train["steps"]);
     this.started = message;
-    if (this.asked) {
-      this.model = { ...this.asked, file: null }; // it keeps its own plan
-      return;
-    }
-    if (this.past) {
+    if (this.going) {
       this.steps = steps;
-      this.curve = this.past;
     } else {
       this.reset(steps);
+      this.savedAt = null;
     }
     this.advice = message.advice;
     this.model = { title: this.title, config: message.config, step: this.step, file: null };
-    this.unsaved = true;
     this.phase = "training";
   }
 
@@ -246,40 +234,59 @@ export class Run {
     this.shown += 1;
   }
 
+  private onStopped({ reason, step, message }: Stopped): void {
+    if (reason === "diverged") {
+      this.returnTo(step);
+      this.complain(sentence(message ?? ""));
+    }
+    this.rest();
+  }
+
+  private onError({ message, instead, lost }: Failure): void {
+    const kept = instead && this.model && !this.model.file ? parseModelFile(instead.name, instead.bytes.buffer) : null;
+    this.onSaved = null;
+    this.compiled = null;
+    this.lost = lost ?? false;
+    this.complain(sentence(message));
+    if (kept) this.model = { ...this.model!, file: kept };
+    if (lost) this.onLost(kept);
+    if (this.capabilities) this.rest();
+    else this.phase = "broken";
+  }
+
+  /** The GPU is gone, and the model in it: in hand is what was kept, as a file. */
+  private onLost(kept: ModelFile | null): void {
+    if (kept) {
+      this.returnTo(kept.step);
+      this.complain(`${this.notice!.text} The model as of step ${count(kept.step)} is in hand.`);
+    } else if (!this.model?.file) {
+      this.model = null;
+      this.complain(`${this.notice!.text} The model was not kept yet: train anew, on WebAssembly if it happens again.`);
+    }
+  }
+
   /** A run has ended. */
   private rest(): void {
-    if (this.model && !this.model.file) this.model = { ...this.model, step: this.step };
+    if (this.model) this.model = { ...this.model, step: this.step };
     this.phase = "idle";
   }
 
-  /** The engine is gone, and the model in it: in hand is what was kept, as a file. */
-  private onLost(why: string, kept: { bytes: Uint8Array<ArrayBuffer>; name: string } | null): void {
-    this.lost = true;
-    this.phase = "idle";
-    if (!kept || !this.model) {
-      this.model = null;
-      this.unsaved = false;
-      this.complain(`${sentence(why)} The model was not kept yet: train anew, on WebAssembly if it happens again.`);
-      return;
-    }
-    const file = parseModelFile(kept.name, kept.bytes.buffer);
-    this.model = { ...this.model, step: file.step, file };
-    this.step = file.step;
+  /** The curve and the numbers as they were then. */
+  private returnTo(step: number): void {
+    this.step = step;
     this.latest = null;
-    this.curve = this.curve.until(file.step);
+    this.curve = this.curve.until(step);
     this.loss = this.curve.smoothed;
+    this.val = this.curve.lastValidation;
+    this.best = this.curve.bestValidation;
     this.shown += 1;
-    this.complain(`${sentence(why)} The model as of step ${count(file.step)} is in hand.`);
   }
 
   private died(why: string): void {
     const lost = this.model !== null && this.model.file === null;
     this.disconnect();
-    this.onSaved = this.asked = null;
-    if (lost) {
-      this.model = null;
-      this.unsaved = false;
-    }
+    this.onSaved = null;
+    if (lost) this.model = null;
     this.complain(
       `The engine's worker died${why ? ` (${why})` : ""}.` +
         (lost ? " The model in it is lost: go on from a saved file, or train anew." : " Press Train to start it again."),

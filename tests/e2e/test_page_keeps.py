@@ -1,0 +1,140 @@
+"""Whatever goes wrong, the page keeps the model in hand, and says truly what it has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from page_helpers import OpenPage, press, save, stat, step, stop, wait_for_step
+from playwright.sync_api import Dialog, Page, expect
+
+from tinygpt.formats import load_tinygpt
+
+pytestmark = pytest.mark.xdist_group("page")
+
+
+def train_tiny(page: Page, least: int = 5) -> int:
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, least)
+    return stop(page)
+
+
+def assert_in_hand(page: Page, at: int) -> None:
+    expect(page.get_by_text(f"step {at}, not saved")).to_be_visible()
+    assert step(page) == at
+    page.locator("#prompt").fill("To be")
+    press(page, "Write")
+    expect(page.locator("article pre").first).to_have_text(re.compile("^To be"))
+
+
+def leaving(page: Page) -> list[str]:
+    """What the browser asks when the page is left: nothing, or whether to leave."""
+    asked: list[str] = []
+
+    def answer(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.accept()
+
+    page.on("dialog", answer)
+    page.reload()
+    return asked
+
+
+def own_text(page: Page, text: str) -> None:
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill(text)
+
+
+def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    page.on("dialog", lambda dialog: dialog.accept())
+    at = train_tiny(page)
+
+    own_text(page, "")
+    press(page, "Train")
+    expect(page.get_by_role("alert")).to_contain_text("use a longer text")
+    assert_in_hand(page, at)
+
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    page.get_by_label("Choose a file").set_input_files(empty)
+    press(page, "Train")
+    expect(page.get_by_role("alert")).to_contain_text("use a longer text")
+    assert_in_hand(page, at)
+
+    press(page, "Remove empty.txt")
+    own_text(page, "Some text that is long enough. " * 10)
+    engine = next(worker for worker in page.workers if "worker" in worker.url)
+    engine.evaluate("""() => {
+      const Memory = WebAssembly.Memory;
+      let refusals = 1;
+      WebAssembly.Memory = function (wanted) {
+        if (wanted.initial > 1 && refusals-- > 0) throw new RangeError("no room");
+        return new Memory(wanted);
+      };
+    }""")
+    press(page, "Train")
+    expect(page.get_by_role("alert")).to_contain_text("of memory, which cannot be had here")
+    assert_in_hand(page, at)
+    press(page, "Continue")
+    wait_for_step(page, at + 5)
+    stop(page)
+
+
+def test_a_save_on_the_way_counts_for_its_step_only(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 5)
+    saved = save(page, tmp_path)
+    wait_for_step(page, load_tinygpt(saved).state.step + 5)
+    at = stop(page)
+    expect(page.get_by_text(f"step {at}, not saved")).to_be_visible()
+    assert load_tinygpt(save(page, tmp_path)).state.step == at
+    expect(page.get_by_text("not saved")).to_have_count(0)
+    assert leaving(page) == []
+
+
+def test_leaving_an_unsaved_model_is_asked_about(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 5)
+    saved = save(page, tmp_path)
+    wait_for_step(page, load_tinygpt(saved).state.step + 5)
+    assert leaving(page) == ["beforeunload"]
+
+
+def test_after_a_divergence_page_and_file_are_at_the_step_that_was_kept(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    page.get_by_label("tiny", exact=True).check()
+    page.locator("summary").click()
+    page.locator("input[name=lr]").fill("10")
+    press(page, "Train")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("Training stopped at step ")
+    expect(alert).to_contain_text("The model as of step 0 is kept")
+    assert step(page) == 0 and stat(page, "loss") == "–"
+    assert load_tinygpt(save(page, tmp_path)).state.step == 0
+
+
+def test_it_writes_without_a_text_and_without_the_server(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    train_tiny(page)
+    saved = save(page, tmp_path)
+    own_text(page, "")
+    page.context.set_offline(True)
+    for _ in range(2):  # the model in the worker, then one from a file in a worker that has opened nothing
+        page.locator("#prompt").fill("To be")
+        press(page, "Write")
+        expect(page.locator("article pre").first).to_have_text(re.compile("^To be"))
+        expect(page.get_by_role("alert")).to_be_empty()
+        page.context.set_offline(False)
+        page.reload()
+        page.wait_for_selector("[data-phase=idle]")
+        page.wait_for_load_state("networkidle")
+        page.context.set_offline(True)
+        page.locator("input[accept='.tinygpt']").set_input_files(saved)
+    page.context.set_offline(False)
