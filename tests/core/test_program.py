@@ -51,7 +51,7 @@ def test_the_backward_pass_mirrors_the_forward_pass(lowered):
     layers = SMALL.model.layers
     for forward, backward in [("layernorm", "layernorm_backward"), ("attention", "attention_backward")]:
         assert kernels.count(forward) == kernels.count(backward)
-    linears = kernels.count("linear") + kernels.count("linear_gelu")
+    linears = kernels.count("linear") + kernels.count("linear_activation")
     assert (
         linears == kernels.count("linear_backward_input") == kernels.count("linear_backward_weight") == 4 * layers + 1
     )

@@ -61,7 +61,9 @@ def refusal(gpu, config=MICRO, **options):
 # --- kernels -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", ["layernorm.wgsl", "width_1.wgsl", "gelu.wgsl"])  # whole, before and between others
+@pytest.mark.parametrize(
+    "file", ["layernorm.wgsl", "width_1.wgsl", "activation.wgsl"]
+)  # whole, before and between others
 def test_a_text_that_does_not_compile_is_named_with_its_line(gpu, kernels, file):
     text = (kernels / file).read_text()
     (kernels / file).write_text(text + "\nconst SPOILED = nothing;\n")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from error_bounds import SMALLEST, U, error_bound
 
+from tinygpt.core.ops.linear import GELU, RELU2
 from tinygpt.core.ops.op import KERNELS, Op, bits_float, float_bits
 from tinygpt.kernels.spec import SPEC
 
@@ -60,7 +61,7 @@ CASES: dict[str, list[Dims]] = {
     "rmsnorm_backward": [{"N": N, "C": C, "accumulate": i % 2} for i, (N, C) in enumerate(NC)]
     + [{"N": 31, "C": 48, "accumulate": accumulate, "dresidual": None} for accumulate in (0, 1)],
     "linear": linear_cases("bias", "residual"),
-    "linear_gelu": linear_cases("slope"),
+    "linear_activation": [{**dims, "kind": kind} for dims in linear_cases("bias", "slope") for kind in (GELU, RELU2)],
     "linear_backward_input": linear_cases("slope"),
     "linear_backward_weight": [
         {**dims, "accumulate": accumulate} for dims in linear_cases("dbias") for accumulate in (0, 1)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygpt.core.ops.linear import RELU2
 from tinygpt.kernels.attention import join_heads, split_heads
 
 U = 2.0**-24
@@ -138,9 +139,12 @@ def linear(*, x, weight, bias, residual, I, **_) -> Bounds:
     return {"y": gamma(I + 2) * size}
 
 
-def linear_gelu(*, x, weight, bias, I, **_) -> Bounds:
-    h = x @ weight.T + bias
-    h_off = gamma(I + 1) * (np.abs(x) @ np.abs(weight).T + np.abs(bias))
+def linear_activation(*, x, weight, bias, I, kind, **_) -> Bounds:
+    h = x @ weight.T + (0 if bias is None else bias)
+    h_off = gamma(I + 1) * (np.abs(x) @ np.abs(weight).T + (0 if bias is None else np.abs(bias)))
+    if kind == RELU2:
+        above = np.maximum(h, 0)
+        return {"y": (2 * above + h_off) * h_off + U * above * above, "slope": 2 * h_off}
     density = np.exp(-0.5 * h * h) / math.sqrt(2 * math.pi)
     y_off = GELU_STEEPEST * h_off + np.abs(h) * (0.5 * ERF + 4 * U)
     slope_off = GELU_BENDIEST * h_off + 0.5 * ERF + 4 * U + np.abs(h) * density * (exp_error(0.5 * h * h) + 4 * U)
@@ -284,7 +288,7 @@ BOUNDS = {
         rmsnorm,
         rmsnorm_backward,
         linear,
-        linear_gelu,
+        linear_activation,
         linear_backward_input,
         linear_backward_weight,
         attention,

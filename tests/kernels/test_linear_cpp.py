@@ -5,6 +5,7 @@ import pytest
 from cases import assert_matches_spec, case_id, make_case
 from harness import cpu_lanes, run_kernel
 
+from tinygpt.core.ops.linear import GELU, RELU2
 from tinygpt.kernels.linear import normal_cdf, normal_density
 
 SHAPES = [
@@ -17,9 +18,10 @@ SHAPES = [
     {"N": 385, "O": 47, "I": 95},
     {"N": 1025, "O": 31, "I": 129},
 ]
+MORE = {"linear_activation": "kind", "linear_backward_weight": "accumulate"}  # dims of 0 or 1
 BLOCKED = [
-    (kernel, shape | ({"accumulate": i % 2} if kernel == "linear_backward_weight" else {}))
-    for kernel in ("linear", "linear_gelu", "linear_backward_input", "linear_backward_weight")
+    (kernel, shape | ({MORE[kernel]: i % 2} if kernel in MORE else {}))
+    for kernel in ("linear", "linear_activation", "linear_backward_input", "linear_backward_weight")
     for i, shape in enumerate(SHAPES)
 ]
 
@@ -36,11 +38,11 @@ def test_blocked_shapes_equal_the_specification_with_any_team(kernel, dims, lane
             assert output.tobytes() == together[name].tobytes(), f"{name} with {threads} threads"
 
 
-def gelu_of(h: np.ndarray, lanes: int) -> dict[str, np.ndarray]:
-    """linear_gelu with a single weight of 1 and no bias: h goes through as it is."""
+def activated(h: np.ndarray, kind: int, lanes: int) -> dict[str, np.ndarray]:
+    """linear_activation with a single weight of 1 and no bias: h goes through as it is."""
     one, unset = np.ones((1, 1), np.float32), np.full((h.size, 1), np.nan, np.float32)
-    case = {"x": h[:, None], "weight": one, "bias": np.zeros(1, np.float32), "y": unset, "slope": unset}
-    outputs = run_kernel("linear_gelu", case | {"N": h.size, "O": 1, "I": 1}, lanes)
+    case = {"x": h[:, None], "weight": one, "bias": None, "y": unset, "slope": unset}
+    outputs = run_kernel("linear_activation", case | {"N": h.size, "O": 1, "I": 1, "kind": kind}, lanes)
     return {name: output[:, 0] for name, output in outputs.items()}
 
 
@@ -48,7 +50,7 @@ def gelu_of(h: np.ndarray, lanes: int) -> dict[str, np.ndarray]:
 def test_gelu_keeps_its_relative_accuracy_into_the_tail(lanes):
     h = np.concatenate([np.linspace(-12.99, 12.99, 4001), np.geomspace(1e-30, 1, 200), -np.geomspace(1e-30, 1, 200)])
     h = h.astype(np.float32)
-    got = gelu_of(h, lanes)
+    got = activated(h, GELU, lanes)
     exact = h.astype(np.float64)
     value = exact * normal_cdf(exact)
     slope = normal_cdf(exact) + exact * normal_density(exact)
@@ -59,6 +61,14 @@ def test_gelu_keeps_its_relative_accuracy_into_the_tail(lanes):
 
 @pytest.mark.parametrize("lanes", cpu_lanes())
 def test_gelu_at_the_ends(lanes):
-    got = gelu_of(np.array([np.nan, np.inf, 1e30, 0.0, -13.0, -50.0, -1e30], np.float32), lanes)
+    got = activated(np.array([np.nan, np.inf, 1e30, 0.0, -13.0, -50.0, -1e30], np.float32), GELU, lanes)
     np.testing.assert_array_equal(got["y"], np.array([np.nan, np.inf, 1e30, 0, 0, 0, 0], np.float32))
     np.testing.assert_array_equal(got["slope"][2:], np.array([1, 0.5, 0, 0, 0], np.float32))
+
+
+@pytest.mark.parametrize("lanes", cpu_lanes())
+def test_squared_relu_is_rounded_once(lanes):
+    h = np.array([np.nan, np.inf, 1.1, 3e-20, 0.0, -0.0, -1e-30, -2.0, -np.inf], np.float32)
+    got = activated(h, RELU2, lanes)
+    np.testing.assert_array_equal(got["y"], np.maximum(h, 0) ** 2)
+    np.testing.assert_array_equal(got["slope"], 2 * np.maximum(h, 0))

@@ -8,13 +8,12 @@ from wgsl_case import op_and_arrays, unsliced
 
 from tinygpt.core.ops import linear, linear_tiles
 from tinygpt.core.ops.gpu import Device, Target
+from tinygpt.core.ops.linear import GELU, RELU2
 
-LINEAR = ("linear", "linear_gelu", "linear_backward_input", "linear_backward_weight")
+LINEAR = ("linear", "linear_activation", "linear_backward_input", "linear_backward_weight")
+MORE = {"linear_activation": {"kind": GELU}, "linear_backward_weight": {"accumulate": 1}}  # dims
 CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel in LINEAR]
-WIDE = [
-    (kernel, {"N": 132, "O": 136, "I": 72} | ({"accumulate": 1} if kernel == "linear_backward_weight" else {}))
-    for kernel in LINEAR
-]
+WIDE = [(kernel, {"N": 132, "O": 136, "I": 72} | MORE.get(kernel, {})) for kernel in LINEAR]
 F16_UNIT = 2.0**-11  # the unit roundoff of float16
 
 
@@ -29,7 +28,7 @@ def big_device(**features) -> Device:
 # Gradients in one slice and in three; subgroups where they are used, in the kernel of a single row.
 RUNS = [
     (kernel, dims, subgroups, slices)
-    for kernel, dims in CASES + WIDE
+    for kernel, dims in [*CASES, *WIDE, ("linear_activation", {"N": 132, "O": 136, "I": 72, "kind": RELU2})]
     for subgroups in ([False, True] if dims["N"] == 1 and "backward" not in kernel else [False])
     for slices in ([1, 3] if kernel == "linear_backward_weight" else [1])
 ]

@@ -18,7 +18,7 @@ def is_sliced(kernel):
 
 ELSEWHERE = (
     "linear",
-    "linear_gelu",
+    "linear_activation",
     "linear_backward_input",
     "linear_backward_weight",
     "attention",

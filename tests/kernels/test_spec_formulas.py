@@ -10,6 +10,7 @@ import pytest
 import torch
 from cases import CASES, assert_matches_spec, case_id, make_case
 
+from tinygpt.core.ops.linear import RELU2
 from tinygpt.kernels.linear import normal_cdf, normal_density
 from tinygpt.kernels.spec import SPEC
 
@@ -72,13 +73,13 @@ def test_linear_sum_by_sum(dims):
     check("linear", dims, y=y)
 
 
-@on_cases("linear_gelu")
-def test_linear_gelu_is_torch(dims):
-    t = tensors(make_case("linear_gelu", dims))
-    h = torch.nn.functional.linear(t["x"], t["weight"], t["bias"]).requires_grad_()
-    y = torch.nn.functional.gelu(h)
+@on_cases("linear_activation", "bias")
+def test_linear_activation_is_torch(dims):
+    t = tensors(make_case("linear_activation", dims))
+    h = torch.nn.functional.linear(t["x"], t["weight"], t.get("bias")).requires_grad_()
+    y = h.relu().square() if dims["kind"] == RELU2 else torch.nn.functional.gelu(h)
     y.sum().backward()
-    check("linear_gelu", dims, y=y.detach(), slope=h.grad)
+    check("linear_activation", dims, y=y.detach(), slope=h.grad)
 
 
 def test_the_normal_distribution_at_known_points_and_in_the_tail():

@@ -8,6 +8,7 @@ a factor of 100 for fifth derivatives and for the terms of f that cancel.
 import numpy as np
 import pytest
 
+from tinygpt.core.ops.linear import GELU, RELU2
 from tinygpt.kernels.spec import SPEC
 
 EPS = np.finfo(np.float64).eps
@@ -140,15 +141,16 @@ def test_linear(random, N, O, I):  # noqa: E741
     assert_gradient(dy, loss, residual, size)  # a residual's gradient is dy itself
 
 
+@pytest.mark.parametrize("kind", [GELU, RELU2])
 @pytest.mark.parametrize("N, O, I", [(1, 1, 1), (1, 4, 3), (3, 5, 2)])
-def test_linear_gelu(random, N, O, I):  # noqa: E741
-    """The MLP: z = gelu(x inner^T + bias) outer^T, whose slope meets the gradient in linear_backward_input."""
+def test_linear_activation(random, N, O, I, kind):  # noqa: E741
+    """The MLP: z = f(x inner^T + bias) outer^T, whose slope meets the gradient in linear_backward_input."""
     x, inner, bias = random.normal(size=(N, I)), random.normal(size=(O, I)), random.normal(size=O)
     outer, dz = random.normal(size=(I, O)), random.normal(size=(N, I))
     y, slope, z = blank(N, O), blank(N, O), blank(N, I)
 
     def loss():
-        SPEC["linear_gelu"](x=x, weight=inner, bias=bias, y=y, slope=slope, N=N, O=O, I=I)
+        SPEC["linear_activation"](x=x, weight=inner, bias=bias, y=y, slope=slope, N=N, O=O, I=I, kind=kind)
         SPEC["linear"](x=y, weight=outer, bias=None, residual=None, y=z, N=N, O=I, I=O)
         return (dz * z).sum()
 

@@ -1,4 +1,4 @@
-#include "gelu.h"
+#include "activation.h"
 #include "gemm.h"
 #include "simd.h"
 
@@ -72,19 +72,24 @@ static void linear(const linear_args& a, Team& team) {
       [&](i64 place, auto lanes, vec value) { store(a.y + place, value, lanes); });
 }
 
-static void linear_gelu(const linear_gelu_args& a, Team& team) {
+template <int KIND>
+static void linear_activation_of(const linear_activation_args& a, Team& team) {
   multiply_by_weight(
       team, a.x, a.weight, a.scratch, a.N, a.O, a.I, a.y,
       [&](i64 place) {
         __builtin_prefetch(a.y + place, 1);
         if (a.slope) __builtin_prefetch(a.slope + place, 1);
       },
-      [&](i64, i64 col, auto lanes) { return load(a.bias + col, lanes); },
+      [&](i64, i64 col, auto lanes) { return a.bias ? load(a.bias + col, lanes) : vec{}; },
       [&](i64 place, auto lanes, vec h) {
-        Gelu result = gelu(h);
+        Activation result = activate<KIND>(h);
         store(a.y + place, result.value, lanes);
         if (a.slope) store(a.slope + place, result.slope, lanes);
       });
+}
+
+static void linear_activation(const linear_activation_args& a, Team& team) {
+  a.kind == RELU2 ? linear_activation_of<RELU2>(a, team) : linear_activation_of<GELU>(a, team);
 }
 
 static void linear_backward_input(const linear_backward_input_args& a, Team& team) {

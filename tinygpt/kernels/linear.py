@@ -1,4 +1,4 @@
-"""Linear maps, with what stands right behind them: bias, residual, GELU. A weight is [out, in]."""
+"""Linear maps, with what stands right behind them: bias, residual, activation. A weight is [out, in]."""
 # ruff: noqa: E741 (O and I are the outputs and inputs everywhere in this project)
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from tinygpt.core.ops.linear import RELU2
 from tinygpt.kernels.arrays import Floats
 
 erfc = np.vectorize(math.erfc, otypes=[np.float64])  # the C library's: right to about one float64 ulp
@@ -34,17 +35,35 @@ def linear(
     y[...] = product
 
 
-def linear_gelu(
-    *, x: Floats, weight: Floats, bias: Floats, y: Floats, slope: Floats | None, N: int, O: int, I: int
-) -> None:
-    """y = gelu(h) [N,O] with h = x weight^T + bias, and slope = gelu'(h) [N,O].
+def gelu(h: Floats) -> tuple[Floats, Floats]:
+    """h cdf(h), and by the product rule its slope cdf(h) + h density(h)."""
+    return h * normal_cdf(h), normal_cdf(h) + h * normal_density(h)
 
-    gelu(h) = h cdf(h), so by the product rule gelu'(h) = cdf(h) + h density(h).
-    """
-    h = x @ weight.T + bias
-    y[...] = h * normal_cdf(h)
+
+def squared_relu(h: Floats) -> tuple[Floats, Floats]:
+    """max(h, 0)^2, and its slope 2 max(h, 0)."""
+    above = np.maximum(h, 0)
+    return above * above, 2 * above
+
+
+def linear_activation(
+    *,
+    x: Floats,
+    weight: Floats,
+    bias: Floats | None,
+    y: Floats,
+    slope: Floats | None,
+    N: int,
+    O: int,
+    I: int,
+    kind: int,
+) -> None:
+    """y = f(h) [N,O] with h = x weight^T + bias and f of that `kind`, and slope = f'(h) [N,O]."""
+    h = x @ weight.T if bias is None else x @ weight.T + bias
+    value, derivative = (squared_relu if kind == RELU2 else gelu)(h)
+    y[...] = value
     if slope is not None:
-        slope[...] = normal_cdf(h) + h * normal_density(h)
+        slope[...] = derivative
 
 
 def linear_backward_input(
@@ -52,7 +71,7 @@ def linear_backward_input(
 ) -> None:
     """y_o = sum_i weight_oi x_i, so dx_i = sum_o dy_o weight_oi: dy [N,O], weight [O,I] -> dx [N,I].
 
-    Where x itself was gelu(h), `slope` = gelu'(h) [N,I] carries the gradient on to h: dh = dx slope.
+    Where x itself was f(h), `slope` = f'(h) [N,I] carries the gradient on to h: dh = dx slope.
     """
     product = dy @ weight
     dx[...] = product if slope is None else product * slope

@@ -1,5 +1,5 @@
-// y = x weight^T (+ bias) (+ residual), and y = gelu(x weight^T + bias) with its slope: blocked matmuls, see
-// linear_tile.wgsl, for widths that are multiples of 4. Needs gelu.wgsl.
+// y = x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias)) with its slope: blocked matmuls, see
+// linear_tile.wgsl, for widths that are multiples of 4. Needs activation.wgsl.
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;  // [N, I]
 @group(0) @binding(1) var<storage, read> weight: array<vec4f>;  // [O, I]
@@ -80,19 +80,20 @@ fn linear(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) 
 @group(0) @binding(4) var<storage, read_write> slope: array<vec4f>;
 
 @compute @workgroup_size(INVOCATIONS)
-fn linear_gelu(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
+fn linear_activation(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   place(group.y, group.x, invocation);
   multiply_x_and_weight();
   add_teams();
   for (var c = 0u; c < BLOCK_COLUMNS; c++) {
     let column = column_of(c);
     if (team == 0 && has_column(column)) {
-      let added = bias[column / 4];
+      var added = vec4f(0.0);
+      if (HAS_BIAS) { added = bias[column / 4]; }
       for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
         let row = row_of(r);
         if (has_row(row)) {
           let at = (row * O + column) / 4;
-          let h = gelu(sums[r * BLOCK_COLUMNS + c] + added);
+          let h = activate(sums[r * BLOCK_COLUMNS + c] + added);
           activation[at] = h.value;
           if (HAS_SLOPE) { slope[at] = h.slope; }
         }

@@ -1,5 +1,5 @@
 // Linear maps and their gradients for any widths, the plain way: tiles of 16×16, one sum an invocation.
-// linear.wgsl has the same entry points for widths that are multiples of 4. Needs gelu.wgsl, width_1.wgsl and slices.wgsl.
+// linear.wgsl has the same entry points for widths that are multiples of 4. Needs activation.wgsl, width_1.wgsl and slices.wgsl.
 
 override ROWS: u32;
 override COLUMNS: u32;
@@ -21,7 +21,7 @@ fn multiply(at: vec3u, sum: f32) -> f32 {
   return total;
 }
 
-// --- y = x weight^T (+ bias) (+ residual), and y = gelu(x weight^T + bias) -------------------------------------------
+// --- y = x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias)) -----------------------------------------
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;  // [ROWS, DEPTH]
 @group(0) @binding(1) var<storage, read> weight: array<f32>;  // [COLUMNS, DEPTH]
@@ -60,12 +60,13 @@ fn linear(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) at:
 @group(0) @binding(4) var<storage, read_write> slope: array<f32>;
 
 @compute @workgroup_size(TILE, TILE)
-fn linear_gelu(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) at: vec3u) {
-  let product = x_times_weight(group, at);
+fn linear_activation(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) at: vec3u) {
+  var product = x_times_weight(group, at);
   let row = group.y * TILE + at.y;
   let column = group.x * TILE + at.x;
   if (row < ROWS && column < COLUMNS) {
-    let h = gelu(vec4f(product + bias[column]));
+    if (HAS_BIAS) { product += bias[column]; }
+    let h = activate(vec4f(product));
     activation[row * COLUMNS + column] = h.value.x;
     if (HAS_SLOPE) { slope[row * COLUMNS + column] = h.slope.x; }
   }

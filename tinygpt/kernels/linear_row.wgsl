@@ -1,5 +1,5 @@
 // Linear maps of a single row, as generation needs them: LANES neighbouring invocations share an output.
-// Needs gelu.wgsl and reduce.wgsl.
+// Needs activation.wgsl and reduce.wgsl.
 
 override O: u32;
 override I: u32;
@@ -35,11 +35,12 @@ fn linear(group: Group, @builtin(local_invocation_index) me: u32) {
 }
 
 @compute @workgroup_size(256)
-fn linear_gelu(group: Group, @builtin(local_invocation_index) me: u32) {
+fn linear_activation(group: Group, @builtin(local_invocation_index) me: u32) {
   let column = row_number(me, group);
-  let product = x_times_weight(column, me, group);
+  var product = x_times_weight(column, me, group);
   if (column < O && me % LANES == 0) {
-    let h = gelu(vec4f(product + bias[column]));
+    if (HAS_BIAS) { product += bias[column]; }
+    let h = activate(vec4f(product));
     activation[column] = h.value.x;
     if (HAS_SLOPE) { slope[column] = h.slope.x; }
   }

@@ -13,7 +13,7 @@ from tinygpt.kernels.attention import attention, attention_backward, attention_o
 from tinygpt.kernels.cross_entropy import cross_entropy, mean_loss
 from tinygpt.kernels.embed import embed, embed_backward, embed_one
 from tinygpt.kernels.layernorm import layernorm, layernorm_backward
-from tinygpt.kernels.linear import linear, linear_backward_input, linear_backward_weight, linear_gelu
+from tinygpt.kernels.linear import linear, linear_activation, linear_backward_input, linear_backward_weight
 from tinygpt.kernels.pick_row import pick_row
 from tinygpt.kernels.rmsnorm import rmsnorm, rmsnorm_backward
 
@@ -27,7 +27,7 @@ SPEC: dict[str, Callable[..., None]] = {
         rmsnorm,
         rmsnorm_backward,
         linear,
-        linear_gelu,
+        linear_activation,
         linear_backward_input,
         linear_backward_weight,
         attention,

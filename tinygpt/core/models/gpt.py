@@ -6,6 +6,7 @@ specifications in tinygpt/kernels/*.py.
 """
 
 from tinygpt.core.config import LAYERNORM_EPS, VOCAB, ModelConfig, RunConfig
+from tinygpt.core.ops.linear import GELU
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.plan.layout import Layout
 
@@ -119,8 +120,8 @@ class ModelProgram(Program):
         s.h = self.rows(block + "h", self.F)
         s.slope = self.rows(block + "slope", self.F) if self.keep else None
         self.call(
-            "linear_gelu", x=s.b, weight=w[block + "mlp.fc_in.weight"], bias=w[block + "mlp.fc_in.bias"],
-            y=s.h, slope=s.slope, N=self.N, O=self.F, I=self.C,
+            "linear_activation", x=s.b, weight=w[block + "mlp.fc_in.weight"], bias=w[block + "mlp.fc_in.bias"],
+            y=s.h, slope=s.slope, N=self.N, O=self.F, I=self.C, kind=GELU,
         )  # fmt: skip
         s.x_out = self.rows(block + "x_out", self.C)
         self.linear(s.h, block + "mlp.fc_out", s.x_out, residual=s.x_mid)

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from tinygpt.core.ops.gpu import Binding, Constant
 
 SLICED = ["width_1.wgsl", "slices.wgsl"]
-ANY_FILES = SLICED + ["gelu.wgsl", "linear_any.wgsl"]
+ANY_FILES = SLICED + ["activation.wgsl", "linear_any.wgsl"]
 ANY_TILE = 16  # of linear_any.wgsl
 ROW_LANES = 32  # of linear_row.wgsl, whose workgroups have 256 invocations
 ROW_OUTPUTS = 256 // ROW_LANES
+
+# Kinds of activation.
+GELU = shared("GELU", 0)  # the exact one
+RELU2 = shared("RELU2", 1)  # max(h, 0)^2
 
 
 def takes_tiles(op: Op) -> bool:
@@ -33,10 +37,11 @@ def linear(op: Op, target: Target) -> list[Dispatch]:
     return forward(op, "linear", reads, writes, flags, target)
 
 
-def linear_gelu(op: Op, target: Target) -> list[Dispatch]:
+def linear_activation(op: Op, target: Target) -> list[Dispatch]:
     writes: list[Binding] = [("activation", op.tensor("y")), ("slope", op.tensor("slope"))]
-    flags: dict[str, Constant] = {"HAS_SLOPE": flag(op.tensor("slope"))}
-    return forward(op, "linear_gelu", bound(op, "x weight bias"), writes, flags, target)
+    flags: dict[str, Constant] = {"HAS_BIAS": flag(op.tensor("bias")), "HAS_SLOPE": flag(op.tensor("slope"))}
+    flags["KIND"] = op.dim("kind")
+    return forward(op, "linear_activation", bound(op, "x weight bias"), writes, flags, target)
 
 
 def forward(
@@ -53,14 +58,14 @@ def forward(
     if N == 1:
         constants["LANES"] = ROW_LANES
         grid = line_grid(ceil_div(O, ROW_OUTPUTS), device)
-        return [
-            Dispatch(reduce_files(device) + ["gelu.wgsl", "linear_row.wgsl"], entry, reads, writes, constants, grid)
-        ]
+        files = reduce_files(device) + ["activation.wgsl", "linear_row.wgsl"]
+        return [Dispatch(files, entry, reads, writes, constants, grid)]
     tile = tile_of([Product(N, O, I)], device)
     constants["N"] = N
     constants.update(tile_constants(tile))
     grid = (ceil_div(O, tile.columns), ceil_div(N, tile.rows), 1)
-    return [Dispatch(tile_files(device) + ["gelu.wgsl", "linear.wgsl"], entry, reads, writes, constants, grid)]
+    files = ["activation.wgsl"] + tile_files(device) + ["linear.wgsl"]
+    return [Dispatch(files, entry, reads, writes, constants, grid)]
 
 
 def any_grid(rows: int, columns: int, parts: int) -> tuple[int, int, int]:
@@ -172,12 +177,12 @@ declare(
     flops=matmul_flops,
     scratch=packed_weights,
 )
-# h = x weight^T + bias;  y = gelu(h);  slope = gelu'(h), kept for the backward pass
+# h = x weight^T (+ bias);  y = f(h) with f of that `kind`;  slope = f'(h), kept for the backward pass
 declare(
-    "linear_gelu",
-    "x weight bias -> y slope? | N O I",
+    "linear_activation",
+    "x weight bias? -> y slope? | N O I kind",
     "x=N,I weight=O,I bias=O y=N,O slope=N,O",
-    linear_gelu,
+    linear_activation,
     flops=matmul_flops,
     scratch=packed_weights,
 )
