@@ -66,6 +66,8 @@ CASES: dict[str, list[Dims]] = {
     "linear_backward_weight": [
         {**dims, "accumulate": accumulate} for dims in linear_cases("dbias") for accumulate in (0, 1)
     ],
+    "swiglu": [{"N": N, "F": F} for N, F in NC],
+    "swiglu_backward": [{"N": N, "F": F} for N, F in NC],
     "attention": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD]
     + [{"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}],
     "attention_backward": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD],
@@ -151,6 +153,8 @@ def random_tensor(kernel: str, name: str, shape: tuple[int, ...], dims: Dims, ra
         return normal / math.sqrt(shape[1])
     if name == "x" and "norm" in kernel:
         return normal + 2 * random.standard_normal((shape[0], 1))  # rows off centre
+    if name == "gate_up":
+        return 3 * normal  # gates that are all but shut or open too
     if name == "logits":
         normal *= 4
         normal[0] += 200  # exp would overflow

@@ -162,6 +162,27 @@ def linear_backward_weight(*, dy, x, dweight, dbias, N, accumulate, **_) -> Boun
     return {"dweight": gamma(N + 1) * dweight_size, "dbias": gamma(N + 1) * dbias_size}
 
 
+def sigmoid_and_error(g: Any) -> tuple[Any, Any]:
+    """s = 1 / (1 + e) with e = exp(-g), and its relative error: one of e counts by the share 1 - s."""
+    s = 1 / (1 + np.exp(-g))
+    return s, exp_error(g) * (1 - s) + 2 * U + DIVIDE
+
+
+def swiglu(*, gate_up, F, **_) -> Bounds:
+    gate, up = gate_up[:, :F], gate_up[:, F:]
+    s, s_off = sigmoid_and_error(gate)
+    return {"y": np.abs(gate * s * up) * (s_off + 2 * U)}
+
+
+def swiglu_backward(*, dy, gate_up, F, **_) -> Bounds:
+    gate, up = gate_up[:, :F], gate_up[:, F:]
+    s, s_off = sigmoid_and_error(gate)
+    rest, rest_off = sigmoid_and_error(-gate)
+    curved = np.abs(gate * s * rest)
+    slope_off = s * s_off + curved * (s_off + rest_off + 2 * U) + 3 * U * (s + curved)
+    return {"dgate_up": np.hstack([np.abs(dy * up) * slope_off, np.abs(dy * gate * s) * (s_off + 2 * U)])}
+
+
 def softmax_errors(scores: Any, scores_off: Any) -> tuple[Any, Any, Any]:
     """p, its relative error, and the absolute error of the log-sum-exp, for rows of scores (-inf: not there).
 
@@ -291,6 +312,8 @@ BOUNDS = {
         linear_activation,
         linear_backward_input,
         linear_backward_weight,
+        swiglu,
+        swiglu_backward,
         attention,
         attention_one,
         attention_backward,

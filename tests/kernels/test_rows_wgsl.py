@@ -137,6 +137,8 @@ def test_long_grids_have_a_second_axis():
         ("cross_entropy", {"N": 129, "V": 12, "count": 5}),
         ("adamw", {"P": 8192, "decayed": 100}),
         ("cache_fill", {"T": 100, "C": 100}),
+        ("swiglu", {"N": 100, "F": 100}),
+        ("swiglu_backward", {"N": 100, "F": 100}),
     ]:
         (dispatch,) = dispatches(kernel, dims, device, 2)
         assert dispatch.grid[1] > 1

@@ -82,6 +82,31 @@ def test_linear_activation_is_torch(dims):
     check("linear_activation", dims, y=y.detach(), slope=h.grad)
 
 
+@on_cases("swiglu")
+def test_swiglu_is_torch(dims):
+    gate, up = tensors(make_case("swiglu", dims))["gate_up"].chunk(2, dim=1)
+    check("swiglu", dims, y=torch.nn.functional.silu(gate) * up)
+
+
+@on_cases("swiglu_backward")
+def test_swiglu_backward_is_torch(dims):
+    t = tensors(make_case("swiglu_backward", dims))
+    gate, up = t["gate_up"].requires_grad_().chunk(2, dim=1)
+    (torch.nn.functional.silu(gate) * up).backward(t["dy"])
+    check("swiglu_backward", dims, dgate_up=t["gate_up"].grad)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gates_shut_and_open_without_overflow(dtype):
+    gate_up = np.array([[-1e4, -1e30, 1e4, 1e30, 0, *[1] * 5]], dtype)
+    y, dgate_up = np.empty((1, 5), dtype), np.empty((1, 10), dtype)
+    with np.errstate(over="raise", invalid="raise"):
+        SPEC["swiglu"](gate_up=gate_up, y=y, N=1, F=5)
+        SPEC["swiglu_backward"](dy=np.ones_like(y), gate_up=gate_up, dgate_up=dgate_up, N=1, F=5)
+    assert y.tolist() == [[0, 0, gate_up[0, 2], gate_up[0, 3], 0]]
+    assert dgate_up[0].tolist() == [0, 0, 1, 1, 0.5, *y[0]]
+
+
 def test_the_normal_distribution_at_known_points_and_in_the_tail():
     known = {0.0: 0.5, 1.0: 0.8413447460685429, -1.0: 0.15865525393145707, -8.0: 6.220960574271785e-16}
     for h, cdf in known.items():

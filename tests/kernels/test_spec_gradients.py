@@ -167,6 +167,20 @@ def test_linear_activation(random, N, O, I, kind):  # noqa: E741
     assert_gradient(dx, loss, x, size)
 
 
+@pytest.mark.parametrize("N, F", [(1, 1), (3, 5)])
+def test_swiglu(random, N, F):
+    gate_up, dy = 2 * random.normal(size=(N, 2 * F)), random.normal(size=(N, F))
+    y, dgate_up = blank(N, F), blank(N, 2 * F)
+
+    def loss():
+        SPEC["swiglu"](gate_up=gate_up, y=y, N=N, F=F)
+        return (dy * y).sum()
+
+    loss()
+    SPEC["swiglu_backward"](dy=dy, gate_up=gate_up, dgate_up=dgate_up, N=N, F=F)
+    assert_gradient(dgate_up, loss, gate_up, np.abs(dy * y).sum())
+
+
 @pytest.mark.parametrize("B, T, H, D", [(1, 1, 1, 1), (2, 1, 2, 3), (1, 2, 1, 1), (2, 5, 3, 3), (1, 9, 1, 5)])
 def test_attention(random, B, T, H, D):
     N, C = B * T, H * D

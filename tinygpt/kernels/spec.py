@@ -16,6 +16,7 @@ from tinygpt.kernels.layernorm import layernorm, layernorm_backward
 from tinygpt.kernels.linear import linear, linear_activation, linear_backward_input, linear_backward_weight
 from tinygpt.kernels.pick_row import pick_row
 from tinygpt.kernels.rmsnorm import rmsnorm, rmsnorm_backward
+from tinygpt.kernels.swiglu import swiglu, swiglu_backward
 
 SPEC: dict[str, Callable[..., None]] = {
     function.__name__: function
@@ -30,6 +31,8 @@ SPEC: dict[str, Callable[..., None]] = {
         linear_activation,
         linear_backward_input,
         linear_backward_weight,
+        swiglu,
+        swiglu_backward,
         attention,
         attention_backward,
         cross_entropy,

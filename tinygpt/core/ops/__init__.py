@@ -10,7 +10,8 @@ import tinygpt.core.ops.embed
 import tinygpt.core.ops.layernorm
 import tinygpt.core.ops.linear
 import tinygpt.core.ops.pick_row
-import tinygpt.core.ops.rmsnorm  # noqa: F401
+import tinygpt.core.ops.rmsnorm
+import tinygpt.core.ops.swiglu  # noqa: F401
 from tinygpt.core.ops.op import KERNELS
 
 KERNEL_NAMES = sorted(KERNELS)  # a kernel's number is its place in this list
