@@ -30,6 +30,7 @@ NOI = [(1, 1, 1), (1, 7, 3), (3, 1, 5), (31, 48, 17), (64, 96, 64), (33, 65, 100
 BTHD = [(1, 1, 1, 1), (2, 1, 3, 5), (3, 5, 1, 16), (1, 17, 2, 5), (2, 33, 3, 16), (1, 65, 2, 32), (1, 100, 1, 48)]
 BTHD += [(2, 64, 2, 64), (1, 129, 1, 1)]
 NC = [(1, 1), (1, 48), (3, 3), (31, 100), (64, 96), (129, 5), (5, 257)]
+NHD = [(1, 1, 1), (3, 2, 5), (31, 3, 16), (17, 1, 100), (5, 2, 64), (129, 1, 3)]
 ADAMW = [(1, 1), (1, 0), (5, 3), (64, 0), (100, 100), (1027, 1000), (4096, 2048)]
 
 
@@ -68,6 +69,8 @@ CASES: dict[str, list[Dims]] = {
     ],
     "swiglu": [{"N": N, "F": F} for N, F in NC],
     "swiglu_backward": [{"N": N, "F": F} for N, F in NC],
+    "qk_norm": [{"N": N, "H": H, "D": D} for N, H, D in NHD],
+    "qk_norm_backward": [{"N": N, "H": H, "D": D} for N, H, D in NHD],
     "attention": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD]
     + [{"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}],
     "attention_backward": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD],
@@ -178,6 +181,9 @@ def make_consistent(kernel: str, case: Case) -> None:
         case["rstd"] = 1 / np.sqrt(case["x"].var(axis=1) + SCALARS["eps"])
     if kernel == "rmsnorm_backward":
         case["rstd"] = 1 / np.sqrt(np.square(case["x"]).mean(axis=1) + SCALARS["eps"])
+    if kernel == "qk_norm_backward":
+        forward = {name: case[name] for name in ("y", "rstd", "N", "H", "D")}
+        SPEC["qk_norm"](qkv=case["y"].copy(), eps=SCALARS["eps"], **forward)
     if kernel == "attention_backward":
         forward = {name: case[name] for name in ("qkv", "y", "lse", "B", "T", "H", "D")}
         SPEC["attention"](**forward)

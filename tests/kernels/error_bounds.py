@@ -183,6 +183,22 @@ def swiglu_backward(*, dy, gate_up, F, **_) -> Bounds:
     return {"dgate_up": np.hstack([np.abs(dy * up) * slope_off, np.abs(dy * gate * s) * (s_off + 2 * U)])}
 
 
+def qk_norm(*, qkv, N, H, D, eps, **_) -> Bounds:
+    heads = qkv.reshape(N, 3 * H, D)
+    rstd, rstd_off = inverse_root_mean_square(heads[:, : 2 * H], eps)
+    y_off = np.zeros_like(heads)
+    y_off[:, : 2 * H] = np.abs(heads[:, : 2 * H] * rstd[:, :, None]) * (rstd_off + U)
+    return {"y": y_off.reshape(N, -1), "rstd": rstd * rstd_off}
+
+
+def qk_norm_backward(*, dy, y, rstd, N, H, D, **_) -> Bounds:
+    dn, n = (np.abs(array).reshape(N, 3 * H, D)[:, : 2 * H] for array in (dy, y))
+    b = (dn * n).mean(axis=2, keepdims=True)  # of absolute values
+    off = np.zeros((N, 3 * H, D))
+    off[:, : 2 * H] = rstd[:, :, None] * (n * b * (gamma(D) + DIVIDE) + 3 * U * (dn + n * b))
+    return {"dqkv": off.reshape(N, -1)}
+
+
 def softmax_errors(scores: Any, scores_off: Any) -> tuple[Any, Any, Any]:
     """p, its relative error, and the absolute error of the log-sum-exp, for rows of scores (-inf: not there).
 
@@ -314,6 +330,8 @@ BOUNDS = {
         linear_backward_weight,
         swiglu,
         swiglu_backward,
+        qk_norm,
+        qk_norm_backward,
         attention,
         attention_one,
         attention_backward,

@@ -32,6 +32,8 @@ CASES += [
     ("rmsnorm", {"N": 3, "C": 1280}),
     ("rmsnorm", {"N": 600, "C": 96}),
     ("rmsnorm_backward", {"N": 600, "C": 96, "accumulate": 1}),
+    ("qk_norm", {"N": 2, "H": 1, "D": 1280}),
+    ("qk_norm_backward", {"N": 2, "H": 1, "D": 1280}),
     ("cross_entropy", {"N": 600, "V": 256, "count": 600}),
     # more than a tile and a chunk of rows
     ("embed_backward", {"N": 1200, "T": 300, "V": 256, "C": 132, "accumulate": 0, "tied": 0}),
@@ -137,6 +139,8 @@ def test_long_grids_have_a_second_axis():
         ("cross_entropy", {"N": 129, "V": 12, "count": 5}),
         ("adamw", {"P": 8192, "decayed": 100}),
         ("cache_fill", {"T": 100, "C": 100}),
+        ("qk_norm", {"N": 100, "H": 3, "D": 20}),
+        ("qk_norm_backward", {"N": 100, "H": 3, "D": 20}),
         ("swiglu", {"N": 100, "F": 100}),
         ("swiglu_backward", {"N": 100, "F": 100}),
     ]:

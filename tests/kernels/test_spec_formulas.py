@@ -107,6 +107,16 @@ def test_gates_shut_and_open_without_overflow(dtype):
     assert dgate_up[0].tolist() == [0, 0, 1, 1, 0.5, *y[0]]
 
 
+@on_cases("qk_norm")
+def test_qk_norm_is_torch(dims):
+    N, H, D = (dims[name] for name in "NHD")
+    case = make_case("qk_norm", dims)
+    q, k, v = tensors(case)["qkv"].reshape(N, 3, H, D).unbind(1)
+    normal = [torch.nn.functional.rms_norm(x, [D], eps=case["eps"]) for x in (q, k)]
+    rstd = [torch.rsqrt(x.square().mean(dim=2) + case["eps"]) for x in (q, k)]
+    check("qk_norm", dims, y=torch.stack([*normal, v], dim=1), rstd=torch.cat(rstd, dim=1))
+
+
 def test_the_normal_distribution_at_known_points_and_in_the_tail():
     known = {0.0: 0.5, 1.0: 0.8413447460685429, -1.0: 0.15865525393145707, -8.0: 6.220960574271785e-16}
     for h, cdf in known.items():

@@ -181,6 +181,20 @@ def test_swiglu(random, N, F):
     assert_gradient(dgate_up, loss, gate_up, np.abs(dy * y).sum())
 
 
+@pytest.mark.parametrize("N, H, D", [(1, 1, 1), (2, 3, 5)])
+def test_qk_norm(random, N, H, D):
+    qkv, dy = random.normal(size=(N, 3 * H * D)) + 1, random.normal(size=(N, 3 * H * D))
+    y, rstd, dqkv = blank(N, 3 * H * D), blank(N, 2 * H), blank(N, 3 * H * D)
+
+    def loss():
+        SPEC["qk_norm"](qkv=qkv, y=y, rstd=rstd, N=N, H=H, D=D, eps=1e-5)
+        return (dy * y).sum()
+
+    loss()
+    SPEC["qk_norm_backward"](dy=dy, y=y, rstd=rstd, dqkv=dqkv, N=N, H=H, D=D)
+    assert_gradient(dqkv, loss, qkv, np.abs(dy * y).sum())
+
+
 @pytest.mark.parametrize("B, T, H, D", [(1, 1, 1, 1), (2, 1, 2, 3), (1, 2, 1, 1), (2, 5, 3, 3), (1, 9, 1, 5)])
 def test_attention(random, B, T, H, D):
     N, C = B * T, H * D

@@ -15,6 +15,7 @@ from tinygpt.kernels.embed import embed, embed_backward, embed_one
 from tinygpt.kernels.layernorm import layernorm, layernorm_backward
 from tinygpt.kernels.linear import linear, linear_activation, linear_backward_input, linear_backward_weight
 from tinygpt.kernels.pick_row import pick_row
+from tinygpt.kernels.qk_norm import qk_norm, qk_norm_backward
 from tinygpt.kernels.rmsnorm import rmsnorm, rmsnorm_backward
 from tinygpt.kernels.swiglu import swiglu, swiglu_backward
 
@@ -33,6 +34,8 @@ SPEC: dict[str, Callable[..., None]] = {
         linear_backward_weight,
         swiglu,
         swiglu_backward,
+        qk_norm,
+        qk_norm_backward,
         attention,
         attention_backward,
         cross_entropy,
