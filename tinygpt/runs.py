@@ -21,11 +21,13 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.files import faults_of, open_regular
 from tinygpt.locks import only_writer
 
 if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
 
+METRICS = {"step": ("loss", "lr", "tokens_per_s", "eta_s"), "eval": ("val_loss",)}
 LOCK = ".lock"
 PARTIAL = ".*.partial"
 SAMPLE_HEADER = "──── step {step} ────"
@@ -156,13 +158,22 @@ class RunFolder:
     def _metric_lines(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         if not self.metrics.exists():
             return
-        for line in self.metrics.read_bytes().splitlines(keepends=True):
+        with faults_of(self.metrics, "read"), open_regular(self.metrics) as file:
+            lines = file.readlines()
+        for line in lines:
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if line.endswith(b"\n") and isinstance(event, dict) and isinstance(event.get("step"), int):
+            if line.endswith(b"\n") and is_metric(event):
                 yield line, event
+
+
+def is_metric(event: object) -> bool:
+    if not isinstance(event, dict) or not isinstance(event.get("step"), int):
+        return False
+    numbers = METRICS.get(str(event.get("event")))
+    return numbers is not None and all(isinstance(event.get(name), (int, float)) for name in numbers)
 
 
 def require_free(path: Path) -> None:

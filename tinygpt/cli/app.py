@@ -14,7 +14,7 @@ from tinygpt import __version__
 from tinygpt.cli import bench, compare, data, doctor, evaluate, files, lora, play, presets, program, sample, train
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
-from tinygpt.cli.streams import open_closed_streams
+from tinygpt.cli.streams import prepare_streams
 from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.terminal import one_line
 
@@ -111,5 +111,5 @@ app.command()(doctor.doctor)
 
 
 def run() -> None:
-    open_closed_streams()
+    prepare_streams()
     app()

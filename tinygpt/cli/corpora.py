@@ -28,10 +28,19 @@ def choose_data(before: DataChoice, name: str | None, file: Path | None, budget:
     if name and file:
         raise TinyGPTError("give either --data or --file, not both")
     if file:
-        return DataChoice(file=str(file.expanduser().resolve()))
+        return DataChoice(file=full_path(file))
     if name:
         return DataChoice(name=name, budget=budget or 0)
     return before._replace(budget=budget, sha256="") if budget else before
+
+
+def full_path(file: Path) -> str:
+    path = os.path.realpath(os.path.expanduser(file))
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise TinyGPTError(f"the name of {path} is not UTF-8, which a config.toml must be: rename it") from None
+    return path
 
 
 def open_corpus(choice: DataChoice, output: Output, refresh: bool = False, remedy: str = OF_CONFIG) -> Corpus:

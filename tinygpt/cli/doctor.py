@@ -141,7 +141,7 @@ def cache() -> Finding:
             pass
     except (TinyGPTError, OSError) as fault:
         return Finding("cache", "problem", str(fault), "set TINYGPT_CACHE to a folder you can write to")
-    where = str(folder).replace(str(Path.home()), "~", 1)
+    where = str(folder).replace(os.path.expanduser("~"), "~", 1)
     return Finding("cache", "ok", f"{where}, {size_of(shutil.disk_usage(folder).free)} free")
 
 

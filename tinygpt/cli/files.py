@@ -59,7 +59,7 @@ def convert(
 
 def require_replaceable(target: Path, force: bool) -> None:
     """Refuse what would be lost; an empty folder is nothing, and a run is never given up."""
-    from tinygpt.formats.faults import faults_of
+    from tinygpt.files import faults_of
 
     with faults_of(target, "write"):
         if RunFolder(target).config.exists() or (target / "checkpoints").is_dir():

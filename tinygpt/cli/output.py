@@ -18,7 +18,8 @@ from tinygpt.terminal import one_line, printable
 
 def process_rank() -> int:
     """Which of torchrun's processes this is: only number 0 shows and writes anything."""
-    return int(os.environ.get("RANK", "0"))
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdecimal() else 0
 
 
 class PlainConsole(Console):

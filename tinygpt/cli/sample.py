@@ -10,10 +10,12 @@ from tinygpt.cli import options
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, given, option, setting
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import StreamDecoder
 from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice
+from tinygpt.files import read_limited
 from tinygpt.terminal import printable
 
 EXAMPLES = """Examples:
@@ -25,6 +27,7 @@ EXAMPLES = """Examples:
   tinygpt sample model.tinygpt --prompt 'Q: ' --stop '\\n'
 """
 SAMPLING = "Sampling"
+LONGEST_PROMPT = 1 << 24  # bytes on stdin
 
 Prompt = Annotated[str, option("--prompt", help="text to go on from; - reads it from stdin", panel=SAMPLING)]
 Tokens = Annotated[int | None, setting(SampleConfig, "tokens")]
@@ -57,13 +60,13 @@ def sample(
 ) -> None:
     """Let a model go on from a prompt."""
     settings = sample_settings(tokens, greedy, temperature, top_k, top_p, seed)
-    prompt_bytes = read_prompt(prompt)
+    prompt_bytes, stops = read_prompt(prompt), stop_bytes(stop)
     choice = EngineChoice(**engine_changes(engine, device, threads=threads))
     checkpoint = open_model(model, adapter)
     player = on_engine(checkpoint, choice)
     writer = RawWriter() if raw else TextWriter(prompt_bytes)
     ctx = checkpoint.config.model.ctx
-    run_now(generate(player, ctx, prompt_bytes, settings, stop_bytes(stop), writer.push))
+    run_now(generate(player, ctx, prompt_bytes, settings, stops, writer.push))
     writer.finish()
     run_now(player.close())
 
@@ -84,11 +87,19 @@ def sample_settings(
 
 def read_prompt(prompt: str) -> bytes:
     """The prompt's bytes, exactly as the shell or stdin gave them."""
-    return sys.stdin.buffer.read() if prompt == "-" else os.fsencode(prompt)
+    if prompt != "-":
+        return os.fsencode(prompt)
+    try:
+        return read_limited(sys.stdin.buffer, LONGEST_PROMPT)
+    except TinyGPTError as fault:
+        raise TinyGPTError(f"the prompt on stdin is too long: {fault}") from None
 
 
 def stop_bytes(stop: str) -> bytes:
-    return os.fsencode(stop).decode("unicode_escape").encode("latin-1", "ignore")
+    try:
+        return os.fsencode(stop).decode("unicode_escape").encode("latin-1")
+    except UnicodeError:
+        raise TinyGPTError(f"--stop takes bytes, as \\n or \\x00 or \\\\, not '{stop}'") from None
 
 
 class RawWriter:

@@ -5,6 +5,7 @@ Later ones win: core's defaults, the preset, the TOML file, `--preset` given bes
 
 from __future__ import annotations
 
+import reprlib
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +25,9 @@ from tinygpt.core.config import (
 )
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.engines.select import EngineChoice
+from tinygpt.files import read_regular
 
+LONGEST_CONFIG = 1 << 20  # bytes
 SECTIONS: dict[str, type[Settings]] = {"model": ModelConfig, "train": TrainConfig, "sample": SampleConfig}
 # Beside core's settings of a sample: the command line and the page ask for the prompt of each one.
 PROMPT = text("prompt", "\n", None, "what the samples on the way go on from")
@@ -97,13 +100,19 @@ class TrainSettings:
 def read_settings(path: Path) -> TrainSettings:
     """The settings that a TOML file states, on top of its preset; a fault names the file."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise TinyGPTError(f"cannot read {path}: {fault.strerror or fault}") from fault
+        content = read_regular(path, LONGEST_CONFIG)
+    except (TinyGPTError, OSError) as fault:
+        raise TinyGPTError(f"cannot read {path}: {getattr(fault, 'strerror', None) or fault}") from fault
+    try:
+        tables = tomllib.loads(content.decode())
     except UnicodeDecodeError as fault:
         raise TinyGPTError(f"{path} is not UTF-8 text") from fault
     except tomllib.TOMLDecodeError as fault:
         raise TinyGPTError(f"{path} is not valid TOML: {fault}") from fault
+    except ValueError as fault:
+        raise TinyGPTError(f"{path} holds a number that is too long") from fault
+    except RecursionError as fault:
+        raise TinyGPTError(f"{path} is nested too deeply") from fault
     try:
         return settings_of(tables)
     except TinyGPTError as fault:
@@ -152,7 +161,7 @@ def typed_table(section: str, values: dict[str, Any], shape: type[NamedTuple]) -
 def typed(where: str, value: Any, kind: type) -> Any:
     names = {str: "text", int: "a whole number", bool: "true or false", dict: "a section"}
     if type(value) is not kind:  # a bool is an int to isinstance
-        raise TinyGPTError(f"{where} must be {names[kind]}, not {value!r}")
+        raise TinyGPTError(f"{where} must be {names[kind]}, not {reprlib.repr(value)}")
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import IO, Any
 
 
@@ -41,10 +42,13 @@ class Stream:
         return getattr(self.stream, name)
 
 
-def open_closed_streams() -> None:
-    """A stream that was closed is as /dev/null, lest the next file opened take its number."""
+def prepare_streams() -> None:
+    """A stream that was closed is as /dev/null, lest the next file opened take its number; no letter is refused."""
     names = ("stdin", "stdout", "stderr")
     for number, name in enumerate(names):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8", closefd=False))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,5 +1,6 @@
 """Training text: one entry point for bundled recipes, local files and Hugging Face datasets."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,7 @@ def load_corpus(
 
 
 def unknown(name: str) -> TinyGPTError:
-    if Path(name).expanduser().exists():
+    if os.path.exists(os.path.expanduser(name)):
         return TinyGPTError(f"There is no corpus {name!r}, but there is such a path: use --file {name}.")
     closest = nearest(name, [*RECIPES, *catalog()])
     meant = f"did you mean {closest!r}?" if closest else f"see `tinygpt data list`, or name it as {HUB_SYNTAX}."

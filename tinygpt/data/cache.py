@@ -9,10 +9,13 @@ from tinygpt.core.errors import TinyGPTError
 
 def cache_root() -> Path:
     if own := os.environ.get("TINYGPT_CACHE"):
-        return Path(own).expanduser()
+        return Path(os.path.expanduser(own))
     if xdg := os.environ.get("XDG_CACHE_HOME"):
-        return Path(xdg).expanduser() / "tinygpt"
-    return Path.home() / ".cache" / "tinygpt"
+        return Path(os.path.expanduser(xdg), "tinygpt")
+    try:
+        return Path.home() / ".cache" / "tinygpt"
+    except RuntimeError:
+        raise TinyGPTError("You have no home folder for the cache: set TINYGPT_CACHE to a folder.") from None
 
 
 def cache_dir(*parts: str) -> Path:

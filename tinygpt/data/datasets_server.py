@@ -31,6 +31,7 @@ MOST_REDIRECTS = 10
 ANSWER_BYTES = 32 << 20  # unpacked; the real server keeps its pages near one MiB
 ANSWER_SECONDS = 60.0  # from the first byte sent to the last one received
 VISIT_SECONDS = 3600.0  # all answers together, and the waiting between them
+NO_SUCH_PORT = (OverflowError, ExceptionGroup)  # what sockets, and tasks that open them, say of one beyond 65535
 CANCEL_SECONDS = 0.1  # how soon a cancelled answer is given up
 
 
@@ -62,6 +63,8 @@ class DatasetsServer:
     ) -> None:
         self.url = server_url()
         self.token = (token or os.environ.get("HF_TOKEN", "")).strip()
+        if not (self.token.isascii() and self.token.isprintable()):
+            raise TinyGPTError("HF_TOKEN holds characters that no token has: copy it anew, or unset it.")
         self.cancelled = cancelled or (lambda: False)
         self.sleep = sleep
         self.deadline = time.monotonic() + VISIT_SECONDS
@@ -79,9 +82,14 @@ class DatasetsServer:
         import httpx
 
         authorization = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        return httpx.AsyncClient(
-            headers={"Accept-Encoding": "gzip", **authorization}, timeout=httpx.Timeout(ANSWER_SECONDS, connect=15)
-        )
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=15)
+        try:
+            return httpx.AsyncClient(headers={"Accept-Encoding": "gzip", **authorization}, timeout=timeout)
+        except (ValueError, OSError, ImportError, httpx.InvalidURL) as fault:
+            raise TinyGPTError(
+                f"The network cannot be used as the environment says ({fault}): "
+                "check the variables whose names end in _PROXY, and SSL_CERT_FILE."
+            ) from fault
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -95,7 +103,7 @@ class DatasetsServer:
         for attempt in range(ATTEMPTS):
             try:
                 answer = self.request(path, {"dataset": dataset, **parameters})
-            except (httpx.RequestError, httpx.InvalidURL, TimeoutError) as error:
+            except (httpx.RequestError, httpx.InvalidURL, TimeoutError, *NO_SUCH_PORT) as error:
                 if attempt + 1 >= ATTEMPTS_WITHOUT_ANSWER:
                     raise TinyGPTError(
                         f"Cannot reach the datasets server at {self.url} ({type(error).__name__}): "

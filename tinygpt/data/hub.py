@@ -198,8 +198,8 @@ def read_cache(name: str, key: str) -> Corpus | None:
         record = json.loads((folder / f"{key}.json").read_bytes())
         text = (folder / f"{key}.txt").read_bytes()
         intact = sha256(text) == record["sha256"]
-        return Corpus(name, text, record["description"]) if intact else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return Corpus(name, text, str(record["description"])) if intact else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -3,12 +3,14 @@
 import gzip
 import io
 import os
+import stat
 import zlib
 from pathlib import Path
 from typing import BinaryIO
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data.corpus import Corpus
+from tinygpt.files import open_regular
 
 SIZE_LIMIT = 1 << 30
 BINARY_PROBE_BYTES = 8192
@@ -16,11 +18,9 @@ BINARY_PROBE_BYTES = 8192
 
 def load_path(path: Path, *, size_limit: int = SIZE_LIMIT) -> Corpus:
     """A file's bytes as they are (gunzipped where it ends in .gz), or a folder's text files joined by newlines."""
-    path = path.expanduser()
+    path = Path(os.path.expanduser(path))  # which leaves an unknown user's as it is
     try:
-        corpus = load_folder(path, size_limit) if path.is_dir() else load_file(path, size_limit)
-    except FileNotFoundError as error:
-        raise TinyGPTError(f"There is no file or folder {path}: check the path.") from error
+        corpus = load_folder(path, size_limit) if is_folder(path) else load_file(path, size_limit)
     except OSError as error:
         raise TinyGPTError(
             f"Cannot read {error.filename or path} ({error.strerror or error}): check that it is yours to read."
@@ -28,6 +28,13 @@ def load_path(path: Path, *, size_limit: int = SIZE_LIMIT) -> Corpus:
     if not corpus.text.strip():
         raise TinyGPTError(f"There is no text in {path}: give a file or a folder with some.")
     return corpus
+
+
+def is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, ValueError) as error:  # the latter where a name holds a NUL
+        raise TinyGPTError(f"There is no file or folder {path}: check the path.") from error
 
 
 def load_file(path: Path, size_limit: int) -> Corpus:
@@ -65,7 +72,11 @@ def visible_files(folder: Path) -> list[Path]:
 
 
 def read_bytes(path: Path, size_limit: int) -> bytes:
-    with path.open("rb") as file:
+    try:
+        file = open_regular(path)
+    except TinyGPTError as error:
+        raise TinyGPTError(f"Cannot take {path} ({error}): give a file or a folder of text.") from error
+    with file:
         content = read_limited(file, path, size_limit)
     if path.suffix != ".gz":
         return content

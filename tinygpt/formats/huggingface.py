@@ -13,10 +13,10 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters
 from tinygpt.core.progress import Progress
 from tinygpt.engines.base import FloatArray, State
+from tinygpt.files import faults_of, read_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.byte_tokenizer import tokenizer_config_json, tokenizer_json
 from tinygpt.formats.checkpoint import Checkpoint, checked_vectors
-from tinygpt.formats.faults import faults_of, open_regular
 from tinygpt.formats.header import Run, decode_run
 from tinygpt.formats.safetensors_file import describe_run, described_step
 from tinygpt.formats.strict_json import LONGEST_HEADER, Json, dumps, json_object, parse_object
@@ -143,11 +143,7 @@ def generation_json(model: ModelConfig) -> Json:
 def load_huggingface(folder: str | os.PathLike[str]) -> Checkpoint:
     config_path, weights_path = Path(folder, CONFIG_FILE), Path(folder, WEIGHTS_FILE)
     with faults_of(config_path, "read"):
-        with open_regular(config_path) as file:
-            raw = file.read(LONGEST_HEADER + 1)
-        if len(raw) > LONGEST_HEADER:
-            raise TinyGPTError(f"it is longer than {LONGEST_HEADER} bytes")
-        run, step = decode_gpt2_config(parse_object(raw, "it"))
+        run, step = decode_gpt2_config(parse_object(read_regular(config_path, LONGEST_HEADER), "it"))
     with faults_of(weights_path, "read"), open_tensors(weights_path) as tensors:
         return run.with_state(State(step, read_weights(tensors, run.config.model)))
 

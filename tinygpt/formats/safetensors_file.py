@@ -9,8 +9,8 @@ import numpy as np
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.engines.base import State
+from tinygpt.files import faults_of
 from tinygpt.formats.checkpoint import Checkpoint, checked_vectors
-from tinygpt.formats.faults import faults_of
 from tinygpt.formats.header import LARGEST_STEP, decode_run, encode_run
 from tinygpt.formats.strict_json import Json, dumps, parse_object, whole
 from tinygpt.formats.tensor_file import open_tensors, write_tensors

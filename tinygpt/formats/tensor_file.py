@@ -14,9 +14,9 @@ from safetensors.numpy import save_file
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.base import FloatArray
+from tinygpt.files import open_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import require_finite
-from tinygpt.formats.faults import open_regular
 from tinygpt.formats.strict_json import LONGEST_HEADER
 
 LENGTH_BYTES = 8  # the file starts with its header's length, little-endian

@@ -15,9 +15,9 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import OUT_IN, encode_state
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters
 from tinygpt.engines.base import FloatArray, State
+from tinygpt.files import faults_of, open_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import Checkpoint, checked_vectors, require_finite, require_finite_state
-from tinygpt.formats.faults import faults_of, open_regular
 from tinygpt.formats.header import LARGEST_STEP, Run, decode_config, decode_run, encode_run, optional_text
 from tinygpt.formats.manifest import IN_OUT, ordered_parameters
 from tinygpt.formats.strict_json import LONGEST_HEADER, Json, dumps, parse_object, whole

@@ -26,8 +26,8 @@ from tinygpt.core.rng import LORA_INIT
 from tinygpt.core.sampler import generate
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.evaluation import evaluate
+from tinygpt.files import faults_of
 from tinygpt.formats.checkpoint import Checkpoint
-from tinygpt.formats.faults import faults_of
 from tinygpt.formats.header import decode_run
 from tinygpt.formats.safetensors_file import describe_run, described_step
 from tinygpt.formats.strict_json import dumps, json_object, parse_object

@@ -1,4 +1,4 @@
-"""How a fault in a file becomes one sentence that names the file."""
+"""Files that others named or wrote: read if they are plain and short enough, and every fault is one sentence."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
+from typing import BinaryIO
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.terminal import one_line
@@ -48,3 +49,16 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     if not stat.S_ISREG(mode):
         raise TinyGPTError("this is not a plain file")
     return Path(path).open("rb")
+
+
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
+    """All of a plain file that holds at most so many bytes."""
+    with open_regular(path) as file:
+        return read_limited(file, most)
+
+
+def read_limited(stream: BinaryIO, most: int) -> bytes:
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise TinyGPTError(f"it holds more than {most:,} bytes")
+    return content
