@@ -71,6 +71,21 @@ CASES: dict[str, list[Dims]] = {
     "swiglu_backward": [{"N": N, "F": F} for N, F in NC],
     "qk_norm": [{"N": N, "H": H, "D": D} for N, H, D in NHD],
     "qk_norm_backward": [{"N": N, "H": H, "D": D} for N, H, D in NHD],
+    "rotary_table": [
+        {"T": T, "D": D, "base": base, "position": position}
+        for T, D, base, position in [
+            (1, 2, 10000, None),
+            (5, 6, 10000, None),
+            (33, 16, 2, None),
+            (300, 34, 10000, None),
+            (1, 64, 10000, 4095),
+            (3, 128, 500000, 65000),
+        ]
+    ],
+    "rotary": [
+        {"N": N, "T": T, "H": H, "D": D, "inverse": i % 2}
+        for i, (N, T, H, D) in enumerate([(1, 1, 1, 2), (6, 3, 2, 6), (34, 17, 3, 16), (31, 31, 1, 100), (5, 1, 2, 64)])
+    ],
     "attention": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD]
     + [{"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}],
     "attention_backward": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD],
@@ -130,7 +145,7 @@ def make_case(kernel: str, dims: Dims, seed: int = 0, dtype: Any = np.float64) -
         case[name] = bits_float(float_bits(dims.get(name, SCALARS[name])))
     updated = op_of(kernel, dims).updated()
     for name in signature.tensors:
-        if name in signature.optional and name in dims:
+        if name in dims and dims[name] is None:
             case[name] = None
         elif name in signature.inputs or name in updated:
             case[name] = random_tensor(kernel, name, shape_of(kernel, name, dims), dims, random)
@@ -158,6 +173,9 @@ def random_tensor(kernel: str, name: str, shape: tuple[int, ...], dims: Dims, ra
         return normal + 2 * random.standard_normal((shape[0], 1))  # rows off centre
     if name == "gate_up":
         return 3 * normal  # gates that are all but shut or open too
+    if name == "turns":
+        angles = 3 * normal[:, : shape[1] // 2]
+        return np.hstack([np.cos(angles), np.sin(angles)])
     if name == "logits":
         normal *= 4
         normal[0] += 200  # exp would overflow

@@ -199,6 +199,24 @@ def qk_norm_backward(*, dy, y, rstd, N, H, D, **_) -> Bounds:
     return {"dqkv": off.reshape(N, -1)}
 
 
+TURN_UNIT = 2 * math.pi * 2.0**-32  # the least an angle that is a fraction of a turn in 32 bits changes by
+
+
+def rotary_table(*, turns, **_) -> Bounds:
+    """Past quarter turns an angle a is at most pi/4, and off by 3 U a from its scaling. Then cos a = 1 - h with h below
+    0.31 and off by 5 U h, sin a = a (1 - h) with h below 0.11: at most 5 U for either."""
+    return {"turns": np.full_like(turns, 5 * U + TURN_UNIT)}
+
+
+def rotary(*, qkv, turns, N, T, H, D, **_) -> Bounds:
+    half, off = D // 2, np.zeros((N, 3 * H, D))
+    cos, sin = np.split(np.abs(turns)[np.arange(N) % T][:, None], 2, axis=2)
+    turned = np.abs(qkv).reshape(N, 3 * H, D)[:, : 2 * H]
+    off[:, : 2 * H, :half] = turned[..., :half] * cos + turned[..., half:] * sin
+    off[:, : 2 * H, half:] = turned[..., :half] * sin + turned[..., half:] * cos
+    return {"y": gamma(2) * off.reshape(N, -1)}
+
+
 def softmax_errors(scores: Any, scores_off: Any) -> tuple[Any, Any, Any]:
     """p, its relative error, and the absolute error of the log-sum-exp, for rows of scores (-inf: not there).
 
@@ -332,6 +350,8 @@ BOUNDS = {
         swiglu_backward,
         qk_norm,
         qk_norm_backward,
+        rotary_table,
+        rotary,
         attention,
         attention_one,
         attention_backward,

@@ -117,6 +117,41 @@ def test_qk_norm_is_torch(dims):
     check("qk_norm", dims, y=torch.stack([*normal, v], dim=1), rstd=torch.cat(rstd, dim=1))
 
 
+@on_cases("rotary_table", "position")
+def test_rotary_table_angle_by_angle(dims):
+    T, D, first = dims["T"], dims["D"], dims["position"] or 0
+    angles = [[t * dims["base"] ** (-2 * i / D) for i in range(D // 2)] for t in range(first, first + T)]
+    turns = [[*map(math.cos, row), *map(math.sin, row)] for row in angles]
+    # The bound is for angles rounded to a small part of a turn; here both round the products of t and a frequency.
+    wanted = make_case("rotary_table", dims)
+    SPEC["rotary_table"](**wanted)
+    assert np.abs(wanted["turns"] - turns).max() <= 8 * 2.0**-53 * (first + T)
+
+
+@on_cases("rotary")
+def test_rotary_is_a_product_of_complex_numbers(dims):
+    N, T, H, D = (dims[name] for name in "NTHD")
+    t = tensors(make_case("rotary", dims))
+    turn = torch.complex(*t["turns"].chunk(2, dim=1))[torch.arange(N) % T]
+    turn = turn.conj() if dims["inverse"] else turn
+    heads = t["qkv"].reshape(N, 3 * H, D)
+    turned = torch.complex(*heads.chunk(2, dim=2)) * turn[:, None]
+    y = torch.cat([torch.cat([turned.real, turned.imag], dim=2)[:, : 2 * H], heads[:, 2 * H :]], dim=1)
+    check("rotary", dims, y=y)
+
+
+def test_turned_queries_and_keys_know_their_distance_only():
+    T, H, D = 50, 1, 8
+    random = np.random.default_rng(4)
+    qkv = np.tile(random.normal(size=(1, 3 * H * D)), (T, 1))
+    turns, y = np.empty((T, D)), np.empty_like(qkv)
+    SPEC["rotary_table"](position=np.array([1000]), turns=turns, T=T, D=D, base=10000)
+    SPEC["rotary"](qkv=qkv, turns=turns, y=y, N=T, T=T, H=H, D=D, inverse=0)
+    scores = y[:, :D] @ y[:, D : 2 * D].T
+    for distance in range(T):
+        assert np.ptp(np.diagonal(scores, distance)) < 1e-10
+
+
 def test_the_normal_distribution_at_known_points_and_in_the_tail():
     known = {0.0: 0.5, 1.0: 0.8413447460685429, -1.0: 0.15865525393145707, -8.0: 6.220960574271785e-16}
     for h, cdf in known.items():

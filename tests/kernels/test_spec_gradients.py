@@ -195,6 +195,21 @@ def test_qk_norm(random, N, H, D):
     assert_gradient(dqkv, loss, qkv, np.abs(dy * y).sum())
 
 
+@pytest.mark.parametrize("N, T, H, D", [(1, 1, 1, 2), (4, 2, 2, 6)])
+def test_rotary(random, N, T, H, D):
+    qkv, dy = random.normal(size=(N, 3 * H * D)), random.normal(size=(N, 3 * H * D))
+    turns, dqkv = blank(T, D), blank(N, 3 * H * D)
+    SPEC["rotary_table"](position=None, turns=turns, T=T, D=D, base=10)
+
+    def loss():
+        y = blank(N, 3 * H * D)
+        SPEC["rotary"](qkv=qkv, turns=turns, y=y, N=N, T=T, H=H, D=D, inverse=0)
+        return (dy * y).sum()
+
+    SPEC["rotary"](qkv=dy, turns=turns, y=dqkv, N=N, T=T, H=H, D=D, inverse=1)
+    assert_gradient(dqkv, loss, qkv, np.abs(dy).sum())
+
+
 @pytest.mark.parametrize("B, T, H, D", [(1, 1, 1, 1), (2, 1, 2, 3), (1, 2, 1, 1), (2, 5, 3, 3), (1, 9, 1, 5)])
 def test_attention(random, B, T, H, D):
     N, C = B * T, H * D

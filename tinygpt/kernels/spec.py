@@ -17,6 +17,7 @@ from tinygpt.kernels.linear import linear, linear_activation, linear_backward_in
 from tinygpt.kernels.pick_row import pick_row
 from tinygpt.kernels.qk_norm import qk_norm, qk_norm_backward
 from tinygpt.kernels.rmsnorm import rmsnorm, rmsnorm_backward
+from tinygpt.kernels.rotary import rotary, rotary_table
 from tinygpt.kernels.swiglu import swiglu, swiglu_backward
 
 SPEC: dict[str, Callable[..., None]] = {
@@ -36,6 +37,8 @@ SPEC: dict[str, Callable[..., None]] = {
         swiglu_backward,
         qk_norm,
         qk_norm_backward,
+        rotary_table,
+        rotary,
         attention,
         attention_backward,
         cross_entropy,

@@ -12,6 +12,7 @@ import tinygpt.core.ops.linear
 import tinygpt.core.ops.pick_row
 import tinygpt.core.ops.qk_norm
 import tinygpt.core.ops.rmsnorm
+import tinygpt.core.ops.rotary
 import tinygpt.core.ops.swiglu  # noqa: F401
 from tinygpt.core.ops.op import KERNELS
 

@@ -1,0 +1,36 @@
+"""Rotary positions: a query and a key, turned by their places, meet in a product that knows their distance only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinygpt.kernels.arrays import Floats, Ints
+
+
+def rotary_table(*, position: Ints | None, turns: Floats, T: int, D: int, base: int) -> None:
+    """turns [T,D]: cosines of the angles t base^(-2i/D), i = 0 … D/2 - 1, then their sines; t from position[0] on.
+
+    Angles and their functions are taken in float64, whatever the table's dtype: t is large.
+    """
+    places = np.arange(T) + (0 if position is None else position[0])
+    angles = np.outer(places, float(base) ** (-np.arange(0, D, 2) / D))
+    turns[...] = np.hstack([np.cos(angles), np.sin(angles)])
+
+
+def rotary(*, qkv: Floats, turns: Floats, y: Floats, N: int, T: int, H: int, D: int, inverse: int) -> None:
+    """qkv [N,3C] -> y [N,3C]: of each head of q and k the pairs (a, b) = (x_i, x_(i + D/2)) become
+
+        a cos - b sin,  a sin + b cos
+
+    A rotation's matrix has its transpose as its inverse. So the gradient by a pair is the gradient by what it became,
+    turned back: dqkv comes from dy by the same kernel with `inverse` 1. There sin has the other sign.
+    """
+    half = D // 2
+    cos, sin = np.split(turns[np.arange(N) % T][:, None], 2, axis=2)
+    if inverse:
+        sin = -sin
+    turned, heads = y.reshape(N, 3 * H, D), qkv.reshape(N, 3 * H, D)
+    turned[...] = heads
+    a, b = heads[:, : 2 * H, :half], heads[:, : 2 * H, half:]
+    turned[:, : 2 * H, :half] = a * cos - b * sin
+    turned[:, : 2 * H, half:] = a * sin + b * cos
