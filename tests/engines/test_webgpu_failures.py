@@ -1,6 +1,7 @@
 """What goes wrong on a GPU ends in one clear sentence, and the last checkpoint goes on elsewhere."""
 
 import shutil
+import weakref
 
 import pytest
 from gpu_here import MISSING, gpu_here, webgpu
@@ -142,6 +143,14 @@ def test_a_device_lost_in_training_costs_no_checkpoint_and_native_goes_on(tmp_pa
     resumed = CliRunner().invoke(app, ["train", "--resume", str(run), "--engine", "native", "--quiet"])
     assert resumed.exit_code == 0, resumed.stderr
     assert load_tinygpt(run / "checkpoints/last.tinygpt").state.step == 20
+
+
+def test_a_closed_engine_leaves_no_device_behind():
+    engine = WebGPUEngine(MICRO, device=gpu_here().name)
+    device = weakref.ref(engine.gpu.device)
+    run_now(engine.prefill(b"a"))
+    run_now(engine.close())
+    assert device() is None
 
 
 # --- memory and limits ---------------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ class Gpu:
             self.device = self.adapter.request_device_sync(required_features=self.features, required_limits=limits)
         self.queue = self.device.queue
         self.modules: dict[tuple[str, ...], Any] = {}
+        self.layouts: dict[str, Any] = {}
 
     def label(self) -> str:
         return adapter_label(self.adapter)
@@ -173,9 +174,13 @@ class Gpu:
             said = shader_sentence(tuple(row["files"]), str(error), row["entry"])
             raise TinyGPTError(trouble(self.name, error) or said) from error
 
-    @functools.cache  # noqa: B019 (a Gpu lives as long as its layouts)
     def group_layout(self, bindings: str) -> Any:
         """`bindings` has an r for each that is read, a w for each that is written."""
+        if bindings not in self.layouts:
+            self.layouts[bindings] = self.make_layout(bindings)
+        return self.layouts[bindings]
+
+    def make_layout(self, bindings: str) -> Any:
         entries = []
         for number, access in enumerate(bindings):
             kind = "read-only-storage" if access == "r" else "storage"

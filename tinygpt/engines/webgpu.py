@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import Any, NamedTuple
 
@@ -214,8 +215,11 @@ class WebGPUEngine(ProgramEngine):
         return self.lowered.op_times(mode, nanoseconds.tolist())
 
     async def close(self) -> None:
+        """The device goes with the last engine on it."""
         for buffer in [*self.buffers, self.ring]:
             buffer.destroy()
+        del buffer, self.buffers, self.ring, self.programs, self.gpu
+        gc.collect()  # in wgpu-py a device and its queue refer to each other
 
 
 def webgpu_engine(
