@@ -20,6 +20,7 @@ from tinygpt.core.trainer import run_now
 from tinygpt.engines import native
 from tinygpt.engines.native import NativeEngine, cpu_lanes
 from tinygpt.engines.spec import SpecEngine
+from tinygpt.kernels import build
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import TorchEngine
 
@@ -154,6 +155,7 @@ def test_a_state_of_another_model_is_refused():
         run_now(NativeEngine(preset("tiny")).import_state(state))
 
 
+COPY_THE_SOURCE = [sys.executable, "-c", "import sys, shutil; shutil.copyfile(sys.argv[3], sys.argv[5])"]  # a compiler
 COMPILE = "from tinygpt.kernels.build import compile_kernels; compile_kernels(4)"
 
 
@@ -171,6 +173,16 @@ def test_the_kernels_compile_from_nothing_and_then_come_from_the_cache(tmp_path)
     assert compile_in(tmp_path).returncode == 0
     assert library.stat().st_mtime_ns == made
     assert [path.name for path in (tmp_path / "kernels").iterdir()] == [library.name]
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:5000], lambda whole: b"", lambda whole: whole[:-1] + b"!"])
+def test_damaged_kernels_in_the_cache_are_compiled_anew(tmp_path, monkeypatch, damage):
+    monkeypatch.setenv("TINYGPT_CACHE", str(tmp_path))
+    library = build.cached("kernels-4", ".so", COPY_THE_SOURCE)
+    whole = library.read_bytes()
+    library.write_bytes(damage(whole))
+    assert build.cached("kernels-4", ".so", COPY_THE_SOURCE) == library
+    assert library.read_bytes() == whole and len(list(library.parent.iterdir())) == 1
 
 
 def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path):

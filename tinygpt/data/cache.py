@@ -35,6 +35,8 @@ def write_atomically(path: Path, content: bytes) -> None:
         handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(handle)
         os.replace(partial, path)
     except OSError as error:
         raise unwritable(path.parent, error) from error

@@ -18,7 +18,7 @@ from pathlib import Path
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import KERNELS, SHARED
-from tinygpt.data.cache import cache_dir
+from tinygpt.data.cache import cache_dir, write_atomically
 
 HERE = Path(__file__).parent
 ZIG = [sys.executable, "-m", "ziglang"]
@@ -112,10 +112,7 @@ def compile_kernels(lanes: int) -> Path:
     # Without a standard library nothing of zig's need be built first; libc is in the process already.
     flags += ["-shared", "-fPIC", "-nostdlib"]
     flags += ["-Wl,-undefined,dynamic_lookup"] if sys.platform == "darwin" else []
-    library = cache_dir("kernels") / f"kernels-{lanes}-{source_digest(flags)}.so"
-    if not library.exists():
-        compile_unit(command + flags, library)
-    return library
+    return cached(f"kernels-{lanes}-{source_digest(flags)}", ".so", command + flags)
 
 
 def source_digest(*more: object) -> str:
@@ -126,24 +123,44 @@ def source_digest(*more: object) -> str:
     return digest.hexdigest()[:16]
 
 
-def compile_unit(command: list[str], output: Path, link: list[str] | None = None) -> None:
-    """Run the C++ compiler over the unit, leaving `output` only if all went well.
+def cached(stem: str, suffix: str, command: list[str], link: list[str] | None = None) -> Path:
+    """What the command makes of the unit, from the cache if it is there and whole.
+
+    A file's name ends with the digest of its content: to map a damaged one into memory may kill the process.
+    """
+    folder = cache_dir("kernels")
+    for path in folder.glob(f"{stem}-*{suffix}"):
+        if path.name == f"{stem}-{digest_of(path.read_bytes())}{suffix}":
+            return path
+        path.unlink(missing_ok=True)
+    content = compile_unit(command, link)
+    made = folder / f"{stem}-{digest_of(content)}{suffix}"
+    write_atomically(made, content)
+    return made
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def compile_unit(command: list[str], link: list[str] | None = None) -> bytes:
+    """Run the C++ compiler over the unit.
 
     With `link`, the command is to give an object file, and `link` is the command that takes it on.
     """
     if "ziglang" in command and importlib.util.find_spec("ziglang") is None:
         raise TinyGPTError("the C++ compiler is missing; install it with: pip install ziglang")
-    with tempfile.TemporaryDirectory(dir=output.parent) as folder:
+    with tempfile.TemporaryDirectory(dir=cache_dir("kernels")) as folder:
         temporary = Path(folder)
         (temporary / "args.h").write_text(args_header())
         source = temporary / "unit.cpp"
         source.write_text(unit())
-        made = temporary / output.name
+        made = temporary / "unit.made"
         compiled = made if link is None else temporary / "unit.o"
         build([*command, f"-I{temporary}", f"-I{HERE}", str(source), "-o", str(compiled)], temporary)
         if link is not None:
             build([*link, str(compiled), "-o", str(made)], temporary)
-        os.replace(made, output)
+        return made.read_bytes()
 
 
 def build(command: list[str], temporary: Path) -> None:

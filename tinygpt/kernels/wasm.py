@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.data.cache import cache_dir
-from tinygpt.kernels.build import COMMON_FLAGS, ZIG, compile_unit, source_digest
+from tinygpt.kernels.build import COMMON_FLAGS, ZIG, cached, source_digest
 
 PAGE = 2**16
 STACK = 2**16  # bytes a thread; the player gives as much to each (wasm.ts)
@@ -51,10 +50,8 @@ def compile_wasm(build: Build) -> Path:
     link += [f"--export={name}" for name in ("tg_run", "tg_init", "__stack_pointer", "__heap_base")]
     link += ["-mwasm64"] if build.bits == 64 else []
     link += ["--shared-memory", f"--max-memory={LARGEST[build.bits]}"] if build.threads else []
-    module = cache_dir("kernels") / f"{Path(build.file).stem}-{source_digest(flags, link)}.wasm"
-    if not module.exists():
-        compile_unit([*ZIG, "c++", *flags], module, [*ZIG, *link])
-    return module
+    stem = f"{Path(build.file).stem}-{source_digest(flags, link)}"
+    return cached(stem, ".wasm", [*ZIG, "c++", *flags], [*ZIG, *link])
 
 
 def compile_all(folder: Path) -> list[Path]:
