@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from cli_helpers import process, succeed, tinygpt
+from cli_helpers import one_line_error, process, succeed, tinygpt
 
 from tinygpt import __version__, data
 from tinygpt.cli import options
@@ -179,3 +179,11 @@ def test_smoothing_lags_behind_nothing() -> None:
 def test_words_for_numbers() -> None:
     assert (rate(512), rate(49_600), rate(1.25e6)) == ("512 tokens/s", "49.6k tokens/s", "1.25M tokens/s")
     assert (duration(5), duration(65), duration(3700)) == ("0:05", "1:05", "1:01:40")
+
+
+def test_memory_that_runs_out_is_a_sentence(straight_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("tinygpt.cli.sample.open_model", no_memory)
+    assert "not enough memory" in one_line_error(tinygpt("sample", straight_run))

@@ -17,7 +17,7 @@ from tinygpt.core.config import SampleConfig, preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.sampler import generate
 from tinygpt.core.trainer import run_now
-from tinygpt.engines import native
+from tinygpt.engines import machine
 from tinygpt.engines.native import NativeEngine, cpu_lanes
 from tinygpt.engines.spec import SpecEngine
 from tinygpt.kernels import build
@@ -144,9 +144,21 @@ def test_a_senseless_number_of_threads_is_refused(threads):
 
 
 def test_a_model_that_does_not_fit_is_refused_with_both_figures(monkeypatch):
-    monkeypatch.setattr(native, "available_memory", lambda: 10 * 2**20)
+    monkeypatch.setattr(machine, "available_memory", lambda: 10 * 2**20)
     with pytest.raises(TinyGPTError, match=r"needs 0\.[0-9] GiB of memory, but 0\.0 GiB are available"):
         NativeEngine(preset("medium"))
+
+
+def test_the_copies_of_a_checkpoint_are_counted_where_one_will_be_made(monkeypatch):
+    config = preset("tiny")
+    engine = NativeEngine(config)
+    trained = run_now(engine.export_state())
+    arena, copies = engine.bytes, 3 * trained.w.nbytes
+    monkeypatch.setattr(machine, "available_memory", lambda: arena + copies - 1)
+    for state in (None, trained):
+        with pytest.raises(TinyGPTError, match="GiB of memory"):
+            NativeEngine(config, state)
+    NativeEngine(config, trained._replace(m=None, v=None))
 
 
 def test_a_state_of_another_model_is_refused():

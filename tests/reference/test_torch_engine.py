@@ -307,3 +307,9 @@ def test_a_machine_without_a_compiler_is_told_to_train_without(little, noise):
 def test_compiled_on_the_cpu_it_trains_alike(little, noise):
     compiled, eager = loaded(little, noise, compile=True), loaded(little, noise)
     assert np.allclose(train(compiled, range(1, 9)), train(eager, range(1, 9)), rtol=0, atol=64 * EPS32)
+
+
+@pytest.mark.parametrize("threads", [-5, 0, 100_000])
+def test_a_senseless_number_of_threads_is_refused(threads):
+    with pytest.raises(TinyGPTError, match=f"threads must be from 1 to [0-9]+, not {threads}"):
+        TorchEngine(preset("tiny"), device="cpu", threads=threads)

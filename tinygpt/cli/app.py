@@ -31,6 +31,8 @@ class OneLineErrors(TyperGroup):
             if os.environ.get("TINYGPT_DEBUG"):
                 raise
             fail(sentence(fault))
+        except MemoryError:
+            fail("there is not enough memory for this; use a smaller preset, batch or ctx")
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -54,7 +54,7 @@ def python() -> Finding:
 
 
 def processor() -> Finding:
-    from tinygpt.engines.native import cores
+    from tinygpt.engines.machine import cores
 
     features = [name for name in VECTOR_FEATURES if name in processor_flags()]
     return Finding("CPU", "ok", f"{cores()} cores; {' '.join(features) or 'vector features unknown'}")

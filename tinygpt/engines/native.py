@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 import platform
 import time
 
@@ -13,11 +12,13 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.ops.op import Op, Tensor
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import INIT
 from tinygpt.engines.base import State
 from tinygpt.engines.crew import Crew
+from tinygpt.engines.machine import check_memory, check_threads, cores
 from tinygpt.engines.replay import Array, ReplayEngine
 from tinygpt.kernels.build import compile_kernels
 
@@ -35,32 +36,6 @@ def cpu_lanes() -> int:
     return 8 if has.get("AVX2") and has.get("FMA3") else 4
 
 
-def cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def available_memory() -> int | None:
-    """Bytes that can be had without swapping, where the system says so."""
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
-
-
-def check_memory(needed: int) -> None:
-    available = available_memory()
-    if available is not None and needed > available:
-        raise TinyGPTError(
-            f"this run needs {needed / 2**30:.1f} GiB of memory, but {available / 2**30:.1f} GiB are available; "
-            f"use a smaller preset, batch or ctx"
-        )
-
-
 class NativeEngine(ReplayEngine):
     name = "native"
 
@@ -72,13 +47,12 @@ class NativeEngine(ReplayEngine):
         threads: int | None = None,
         lanes: int | None = None,
     ) -> None:
-        if threads is not None and not 1 <= threads <= MAX_THREADS:
-            raise TinyGPTError(f"the number of threads must be from 1 to {MAX_THREADS}, not {threads}")
+        check_threads(threads)
         super().__init__(config)
         self.lanes = lanes or cpu_lanes()
         self.threads: int = threads or min(cores(), MAX_THREADS)
         self.bytes = self.lowered.plan.bytes()
-        check_memory(self.bytes)
+        check_memory(self.bytes + self.exported_bytes(state))
         self.library = ctypes.CDLL(str(compile_kernels(self.lanes)))
         pointer, number = ctypes.c_void_p, ctypes.c_uint32
         self.library.tg_run.argtypes = [pointer, pointer, ctypes.c_int64, pointer, number, number]
@@ -93,6 +67,11 @@ class NativeEngine(ReplayEngine):
         self.words = {mode: np.array(words, dtype=np.int32) for mode, words in self.lowered.words.items()}
         self.crew = Crew(self.threads)
         self.start(state)
+
+    def exported_bytes(self, state: State | None) -> int:
+        """Of w, m and v as a checkpoint takes them; an engine that is given weights alone is not there to train."""
+        trains = state is None or state.m is not None
+        return 3 * 4 * parameter_count(self.config.model) if trains else 0
 
     def describe(self) -> str:
         plural = "s" if self.threads > 1 else ""

@@ -196,7 +196,7 @@ class ReplayEngine(ProgramEngine):
 
     async def export_state(self) -> State:
         flat = (self.memory.weights, self.memory.m, self.memory.v)
-        w, m, v = (self.in_file_order(self.view(tensor)).astype(np.float32) for tensor in flat)
+        w, m, v = (self.in_file_order(self.view(tensor)).astype(np.float32, copy=False) for tensor in flat)
         return State(self.step, w, m, v)
 
     def load_state(self, state: State, fresh: bool = False) -> None:

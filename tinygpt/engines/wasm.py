@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.plan.cpu.recipe import recipe
 from tinygpt.engines.base import State
 from tinygpt.engines.driven import DrivenEngine
+from tinygpt.engines.machine import check_threads
 from tinygpt.engines.runner import Runner
 from tinygpt.kernels.wasm import FEATURES
 
@@ -29,8 +29,7 @@ class WasmEngine(DrivenEngine):
         force64: bool = False,
         runner: Runner | None = None,
     ) -> None:
-        if threads is not None and not 1 <= threads <= MAX_THREADS:
-            raise TinyGPTError(f"the number of threads must be from 1 to {MAX_THREADS}, not {threads}")
+        check_threads(threads)
         if build not in WASM_BUILDS:
             raise TinyGPTError(f"the WebAssembly build must be one of {', '.join(WASM_BUILDS)}, not '{build}'")
         super().__init__(config, runner or Runner(kind), MOST_STEPS, FLOPS_TOGETHER)

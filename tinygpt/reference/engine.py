@@ -20,7 +20,9 @@ from torch.nn.utils import clip_grad_norm_
 from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import Parameter, parameters
+from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics
+from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import GPT, Cache, copy_flat, flatten
 
@@ -50,6 +52,7 @@ class TorchEngine(Engine):
         threads: int | None = None,
     ) -> None:
         super().__init__(config)
+        check_threads(threads, max(MAX_THREADS, cores()))
         if threads is not None:
             torch.set_num_threads(threads)
         self.device = pick_device(device)
