@@ -99,7 +99,7 @@ def test_words_hold_what_the_op_holds(lowered):
         for line, tensor in zip(tensors, op.tensors, strict=True):
             assert line == (-1 if tensor is None else lowered.plan.start("train", tensor) // LINE)
         tail = words[at + 3 + len(op.tensors) : at + words[at + 1]]
-        assert tail == op.dims + op.scalars
+        assert tail == op.numbers()
         assert len(tail) == len(signature.dims) + len(signature.scalars)
         at += words[at + 1]
     assert at == len(words)
@@ -161,6 +161,17 @@ def test_dims_that_overflow_are_caught():
         verify(program)
     program.ops[0].dims[0] = 0
     with pytest.raises(TinyGPTError, match="N is 0"):
+        verify(program)
+
+
+def test_a_seed_may_have_all_of_its_32_bits():
+    program, y = chain()
+    counters, out = program.tensor("counters", (4,), "input", "i32"), program.tensor("out", y.shape)
+    program.call("dropout", x=y, counters=counters, y=out, N=2, C=3, seed=2**32 - 1, site=0, rate=0.1)
+    verify(program)
+    assert program.ops[-1].numbers()[2] == -1
+    program.ops[-1].dims[2] += 1
+    with pytest.raises(TinyGPTError, match="seed is 4294967296"):
         verify(program)
 
 

@@ -24,7 +24,7 @@ from tinygpt.kernels.spec import SPEC
 Dims = dict[str, Any]
 Case = dict[str, Any]
 
-SCALARS = {"eps": 1e-5, "limit": 1.0, "beta1": 0.9, "beta2": 0.95}
+SCALARS = {"eps": 1e-5, "limit": 1.0, "beta1": 0.9, "beta2": 0.95, "rate": 0.1}
 
 NOI = [(1, 1, 1), (1, 7, 3), (3, 1, 5), (31, 48, 17), (64, 96, 64), (33, 65, 100), (129, 100, 48), (5, 256, 96)]
 BTHD = [(1, 1, 1, 1), (2, 1, 3, 5), (3, 5, 1, 16), (1, 17, 2, 5), (2, 33, 3, 16), (1, 65, 2, 32), (1, 100, 1, 48)]
@@ -89,6 +89,17 @@ CASES: dict[str, list[Dims]] = {
     "attention": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD]
     + [{"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}],
     "attention_backward": [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD],
+    "dropout": [
+        {"N": N, "C": C, "seed": seed, "site": site, "rate": rate}
+        for N, C, seed, site, rate in [
+            (1, 1, 1337, 0, 0.0),
+            (3, 3, 0, 1, 0.5),
+            (31, 48, 2**32 - 1, 7, 0.1),
+            (5, 257, 1, 2, 0.9),
+            (64, 96, 2**31, 3, 0.2),
+        ]
+    ]
+    + [{"N": 31, "C": 17, "seed": 1337, "site": 1, "rate": 0.1, "residual": None}],
     "cross_entropy": [{"N": N, "V": V, "count": 3 * N} for N, V in [(1, 1), (3, 5), (1, 256), (31, 256), (129, 100)]]
     + [{"N": 17, "V": 256, "count": 17, "dlogits": None}],
     "mean_loss": [
@@ -163,6 +174,8 @@ def random_tensor(kernel: str, name: str, shape: tuple[int, ...], dims: Dims, ra
     normal = random.standard_normal(shape)
     if name in ("tokens", "targets"):
         return random.integers(0, dims.get("V", 256), shape, dtype=np.int32)
+    if name == "counters":
+        return random.integers(0, 2**31, shape, dtype=np.int32)
     if name == "position":
         return np.array([dims["position"]], dtype=np.int32)
     if name == "gain":

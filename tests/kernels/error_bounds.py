@@ -16,6 +16,7 @@ import numpy as np
 
 from tinygpt.core.ops.linear import RELU2
 from tinygpt.kernels.attention import join_heads, split_heads
+from tinygpt.kernels.spec import SPEC
 
 U = 2.0**-24
 SMALLEST = 2.0**-126  # a result below it may be flushed to 0
@@ -284,6 +285,14 @@ def attention_backward(*, dy, qkv, y, lse, B, T, H, D, **_) -> Bounds:
     return {"dqkv": join_heads(np.stack([dq_off, dk_off, dv_off]))}
 
 
+def dropout(*, x, residual, y, N, C, **case) -> Bounds:
+    kept = np.empty_like(y)
+    SPEC["dropout"](x=x, residual=None, y=kept, N=N, C=C, **case)
+    if residual is None:
+        return {"y": 3 * U * np.abs(kept)}
+    return {"y": 4 * U * np.abs(kept) + U * np.abs(residual)}
+
+
 def cross_entropy(*, logits, targets, N, count, **_) -> Bounds:
     rows = np.arange(N)
     p, p_off, lse_off = softmax_errors(logits, 0.0)
@@ -355,6 +364,7 @@ BOUNDS = {
         attention,
         attention_one,
         attention_backward,
+        dropout,
         cross_entropy,
         mean_loss,
         grad_norm,

@@ -48,7 +48,7 @@ def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1) 
     offsets = {name: arena.put(array) for name, array in arrays.items()}
     words = [offsets.get(name, -1) for name in names]
     words.append(arena.put(scratch))
-    words += op.dims + op.scalars
+    words += op.numbers()
     with poisoned(arena.floats.ctypes.data, arena.is_guard):
         replay(lanes, arena.floats, [KERNEL_NAMES.index(kernel), len(words) + 2, *words], threads)
     arena.check_guards()

@@ -143,6 +143,7 @@ def test_long_grids_have_a_second_axis():
         ("qk_norm_backward", {"N": 100, "H": 3, "D": 20}),
         ("rotary_table", {"T": 100, "D": 32, "base": 10000, "position": None}),
         ("rotary", {"N": 100, "T": 50, "H": 3, "D": 32, "inverse": 0}),
+        ("dropout", {"N": 100, "C": 100, "seed": 5, "site": 1, "rate": 0.1}),
         ("swiglu", {"N": 100, "F": 100}),
         ("swiglu_backward", {"N": 100, "F": 100}),
     ]:

@@ -11,6 +11,7 @@ import torch
 from cases import CASES, assert_matches_spec, case_id, make_case
 
 from tinygpt.core.ops.linear import RELU2
+from tinygpt.core.rng import DROPOUT, philox
 from tinygpt.kernels.linear import normal_cdf, normal_density
 from tinygpt.kernels.spec import SPEC
 
@@ -227,6 +228,36 @@ def test_cross_entropy_is_torch(dims):
     losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
     (losses.sum() / case["count"]).backward()
     check("cross_entropy", dims, losses=losses.detach(), dlogits=logits.grad)
+
+
+@on_cases("dropout", "residual")
+def test_dropout_element_by_element(dims):
+    case = make_case("dropout", dims)
+    step, micro = (int(counter) for counter in case["counters"][:2])
+    y = np.zeros(dims["N"] * dims["C"])
+    for i, x in enumerate(case["x"].reshape(-1)):
+        word = philox((dims["seed"], DROPOUT), (i // 4, step, dims["site"], micro))[i % 4]
+        y[i] = x / (1 - case["rate"]) if word / 2**32 >= case["rate"] else 0
+    check("dropout", dims, y=y.reshape(case["x"].shape) + (0 if case["residual"] is None else case["residual"]))
+
+
+def dropped(step=1, micro=0, site=0, rate=0.25):
+    y = np.empty((100, 100))
+    counters = np.array([step, micro, 0, 0], np.int32)
+    SPEC["dropout"](
+        x=np.ones_like(y), counters=counters, residual=None, y=y, N=100, C=100, seed=1, site=site, rate=rate
+    )
+    return y
+
+
+def test_dropout_keeps_the_mean_and_every_mask_is_another():
+    masks = [dropped(), dropped(step=2), dropped(micro=1), dropped(site=1)]
+    for mask in masks:
+        kept = np.count_nonzero(mask) / mask.size
+        assert abs(kept - 0.75) < 4 * math.sqrt(0.25 * 0.75 / mask.size)
+        assert set(np.unique(mask)) == {0, 1 / 0.75}
+    assert len({mask.tobytes() for mask in masks}) == 4
+    assert (dropped() == masks[0]).all() and (dropped(rate=0.0) == 1).all()
 
 
 @on_cases("mean_loss")

@@ -226,6 +226,22 @@ def test_attention(random, B, T, H, D):
     assert_gradient(dqkv, loss, qkv, N * C)
 
 
+def test_dropout(random):
+    N, C = 5, 7
+    x, dy, residual = random.normal(size=(N, C)), random.normal(size=(N, C)), random.normal(size=(N, C))
+    same = {"counters": np.array([3, 1, 0, 0], np.int32), "N": N, "C": C, "seed": 7, "site": 2, "rate": 0.5}
+
+    def loss():
+        y = blank(N, C)
+        SPEC["dropout"](x=x, residual=residual, y=y, **same)
+        return (dy * y).sum()
+
+    dx = blank(N, C)
+    SPEC["dropout"](x=dy, residual=None, y=dx, **same)
+    assert_gradient(dx, loss, x, np.abs(dy).sum())
+    assert_gradient(dy, loss, residual, np.abs(dy).sum())
+
+
 @pytest.mark.parametrize("N, V", [(1, 1), (1, 2), (3, 7), (2, 33)])
 def test_cross_entropy(random, N, V):
     logits, targets, count = 2 * random.normal(size=(N, V)), random.integers(0, V, N), 7

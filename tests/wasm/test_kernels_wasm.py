@@ -27,7 +27,7 @@ class Cases:
             places = {name: self.arena.put(case[name]) for name in names if case[name] is not None}
             words = [places.get(name, -1) for name in names]
             words.append(self.arena.put(np.full(op.scratch_floats(), np.nan, np.float32)))
-            words += op.dims + op.scalars
+            words += op.numbers()
             self.words[str(index)] = [KERNEL_NAMES.index(kernel), len(words) + 2, *words]
             self.places.append(places)
         self.before = self.arena.floats.copy()
@@ -71,7 +71,7 @@ def test_every_kernel_equals_the_specification(cases, after):
 def test_threads_and_wide_addresses_do_not_change_a_bit(cases, node):
     keep = np.ones(cases.before.size, bool)  # all but the scratch
     for words, op in zip(cases.words.values(), cases.ops, strict=True):
-        begin = 16 * words[-len(op.dims + op.scalars) - 1]
+        begin = 16 * words[-len(op.numbers()) - 1]
         keep[begin : begin + op.scratch_floats()] = False
     digests = {
         cases.run(node, "relaxed", threads, force64)[keep].tobytes()

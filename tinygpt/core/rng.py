@@ -15,7 +15,7 @@ INIT = 1  # counter: (element // 4, 0, tensor index, 0)
 BATCH = 2  # counter: (row // 2, step, 0, 0)
 EVAL = 3  # counter: (row // 2, 0, 0, 0)
 SAMPLE = 4  # counter: (position, 0, 0, 0)
-DROPOUT = 5
+DROPOUT = 5  # counter: (element // 4, step, place in the model, batch of the step)
 LORA_INIT = 6  # counter: as INIT
 
 

@@ -22,7 +22,7 @@ from tinygpt.data.cache import cache_dir, write_atomically
 
 HERE = Path(__file__).parent
 ZIG = [sys.executable, "-m", "ziglang"]
-INTEGER_TENSORS = ("tokens", "targets", "position")
+INTEGER_TENSORS = ("tokens", "targets", "position", "counters")
 
 LANGUAGE = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden"]
 # No contraction: a kernel rounds where its source says so, on every target.

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tinygpt.kernels.adamw import adamw, grad_norm
 from tinygpt.kernels.attention import attention, attention_backward, attention_one, cache_fill
 from tinygpt.kernels.cross_entropy import cross_entropy, mean_loss
+from tinygpt.kernels.dropout import dropout
 from tinygpt.kernels.embed import embed, embed_backward, embed_one
 from tinygpt.kernels.layernorm import layernorm, layernorm_backward
 from tinygpt.kernels.linear import linear, linear_activation, linear_backward_input, linear_backward_weight
@@ -41,6 +42,7 @@ SPEC: dict[str, Callable[..., None]] = {
         rotary,
         attention,
         attention_backward,
+        dropout,
         cross_entropy,
         mean_loss,
         grad_norm,

@@ -102,6 +102,11 @@ def bits_float(bits: int) -> float:
     return float(struct.unpack("<f", struct.pack("<i", bits))[0])
 
 
+def signed(word: int) -> int:
+    """The signed 32-bit integer of the same bits."""
+    return word - 2**32 if word >= 2**31 else word
+
+
 class Tensor:
     """A named array. `kind` says who owns it:
 
@@ -157,6 +162,10 @@ class Op:
 
     def tensor(self, name: str) -> Tensor | None:
         return self.tensors[self.declared.tensors.index(name)]
+
+    def numbers(self) -> list[int]:
+        """The dims, then the scalars' bits, as signed 32-bit words."""
+        return [signed(dim) for dim in self.dims] + self.scalars
 
     def reads(self) -> list[Tensor]:
         read = [t for t in self.tensors[: len(self.declared.inputs)] if t is not None]

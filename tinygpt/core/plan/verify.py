@@ -18,7 +18,8 @@ def verify(program: Program) -> None:
         op = program.ops[index]
         for name in op.declared.dims:
             low = 1 if name.isupper() or name == "count" else 0
-            if not low <= op.dim(name) <= MAX_DIM:
+            high = 2**32 - 1 if name == "seed" else MAX_DIM
+            if not low <= op.dim(name) <= high:
                 fail(program, index, f"{name} is {op.dim(name)}")
         for name in op.declared.shapes:
             tensor = op.tensor(name)

@@ -59,6 +59,6 @@ def lower(program: Program, places: Plan, scratch: list[Tensor | None]) -> list[
     for op, own in zip(program.ops, scratch):  # noqa: B905 (MicroPython's zip takes no strict)
         tensors = op.tensors + [own]
         lines = [-1 if t is None else places.start(program.mode, t) // LINE for t in tensors]
-        tail = lines + op.dims + op.scalars
+        tail = lines + op.numbers()
         words += [KERNEL_NAMES.index(op.kernel), 2 + len(tail)] + tail
     return words
