@@ -142,9 +142,14 @@ def blank(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
     return figure, axes
 
 
-def save(figure: Any, path: Path) -> None:
-    kinds = figure.canvas.get_supported_filetypes()
-    if path.suffix[1:].lower() not in kinds:
+def require_picture(path: Path) -> None:
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if path.suffix[1:].lower() not in FigureCanvasBase.get_supported_filetypes():
         raise TinyGPTError(f"a picture cannot be written to '{path.name}'; end its name in .png, .svg or .pdf")
+
+
+def save(figure: Any, path: Path) -> None:
+    require_picture(path)
     with writing(path):
         figure.savefig(path)

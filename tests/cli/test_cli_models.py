@@ -142,6 +142,11 @@ def test_an_adapter_is_not_overwritten(adapter: Path, straight_run: Path, text_f
     assert "exists already" in one_line_error(tinygpt(*command))
 
 
+def test_an_adapter_is_not_taken_for_a_model(adapter: Path) -> None:
+    for command in ("sample", "inspect"):
+        assert "this is an adapter" in one_line_error(tinygpt(command, adapter))
+
+
 def test_an_adapter_has_one_name(adapter: Path, straight_run: Path, text_file: Path, tmp_path: Path) -> None:
     train = ["lora", "train", straight_run, "--file", text_file]
     out, last = tmp_path / "whale", tmp_path / "whale.last.safetensors"
@@ -177,7 +182,7 @@ def test_merged_is_what_the_adapter_does(adapter: Path, straight_run: Path, text
     merged = tmp_path / "merged.tinygpt"
     succeed("lora", "merge", straight_run, adapter, merged)
     assert (load_tinygpt(merged).lora or {})["rank"] == 2
-    assert "merged     with the adapter animals: rank 2, alpha 16" in succeed("inspect", merged).stdout
+    assert "merged     with the adapter animals: rank 2, alpha 16, on" in succeed("inspect", merged).stdout
     assert "merged" not in succeed("inspect", straight_run).stdout
     assert json.loads(succeed("inspect", merged, "--json").stdout)["lora"]["name"] == "animals"
     succeed("lora", "merge", straight_run, adapter, tmp_path / "merged.safetensors")

@@ -99,6 +99,7 @@ def test_parity_passes_and_fails_by_its_limit() -> None:
 def test_engines_that_are_not_there_are_named_nearly() -> None:
     assert "did you mean 'native'" in one_line_error(tinygpt("bench", "--engines", "nativ", "--presets", "tiny"))
     assert "at least 1, not 0" in one_line_error(tinygpt("bench", "--threads", 0, "--presets", "tiny"))
+    assert "end its name in .png" in one_line_error(tinygpt("bench", "--plot", "curve.xyz"))  # before it measures
     assert "--seconds must be a time above 0, not -1" in one_line_error(tinygpt("bench", "--seconds", -1))
     assert "two engines, not 1" in one_line_error(tinygpt("parity", "--engines", "native"))
     assert "did you mean 'tiny'" in one_line_error(tinygpt("program", "tyny"))

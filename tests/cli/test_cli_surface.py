@@ -144,6 +144,7 @@ def test_data_list_and_show(text_file: Path) -> None:
     assert "shakespeare *" in succeed("data", "list").stdout
     shown = succeed("data", "show", "--file", text_file, "--bytes", 30).stdout
     assert f"{len(text_file.read_bytes()):,} bytes" in shown and shown.endswith("the big cat sat on the mat.\nth\n")
+    assert "--bytes must be at least 0" in one_line_error(tinygpt("data", "show", "--file", text_file, "--bytes", -5))
 
 
 def test_data_fetch_writes_the_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ def test_flags_override_the_file_and_the_file_overrides_the_preset(text_file: Pa
     assert settings.run == expected and settings.sample.tokens == 5 and settings.preset == "medium"
 
 
+def test_a_run_finds_the_file_that_a_config_names_from_anywhere(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(text_file.parent)
+    config = tmp_path / "my.toml"
+    config.write_text(f'preset = "tiny"\n[data]\nfile = "{text_file.name}"\n')
+    succeed("train", "--config", config, *TINY, "--steps", 1, "--out", tmp_path / "run", "-q")
+    monkeypatch.chdir(tmp_path)
+    succeed("train", "--resume", "run", "--steps", 2, "-q")
+
+
 def test_a_preset_flag_beside_a_file_brings_its_six_numbers(tmp_path: Path) -> None:
     from tinygpt.cli.train import new_settings
 
@@ -122,6 +133,7 @@ def test_a_bad_config_is_one_sentence(toml: str, sentence: str, tmp_path: Path) 
         (["--engine", "troch"], "did you mean 'torch'"),
         (["--data", "shakespear"], "did you mean 'shakespeare'"),
         (["--data", "a", "--file", "b"], "either --data or --file"),
+        (["--data", ""], "--data is empty"),
         (["--config", "none.toml"], "cannot read none.toml"),
         (["--resume", "nowhere"], "nowhere is no run folder"),
         (["--file", "no-such-text"], "no-such-text"),
@@ -190,6 +202,8 @@ def test_people_are_told_what_matters(text_file: Path, tmp_path: Path) -> None:
     result = train(text_file, tmp_path / "run", steps=20)
     for part in ("parameters", "native C++", "animals.txt", "epochs", "train loss", "best val", "step     20  val"):
         assert part in result.stdout, part
+    assert "(mean of the last 20 steps)" in result.stdout
+    assert "(mean of the last 3 steps)" in train(text_file, tmp_path / "short", steps=3).stdout
     assert f"tinygpt sample {tmp_path / 'run'} --prompt 'the big cat'" in result.stdout
 
 

@@ -24,7 +24,7 @@ from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.lora import (
-    METADATA_KEY,
+    ADAPTER_KEY,
     Adapter,
     LoraEngine,
     LoraLinear,
@@ -490,10 +490,10 @@ def rewritten(raw: bytes, change) -> bytes:
     """The file with `change` done to its header (parsed) and its description (parsed)."""
     length = struct.unpack_from("<Q", raw)[0]
     header = json.loads(raw[HEADER_AT : HEADER_AT + length])
-    description = json.loads(header["__metadata__"][METADATA_KEY])
+    description = json.loads(header["__metadata__"][ADAPTER_KEY])
     change(header, description)
-    header["__metadata__"].setdefault(METADATA_KEY, "")
-    header["__metadata__"][METADATA_KEY] = json.dumps(description)
+    header["__metadata__"].setdefault(ADAPTER_KEY, "")
+    header["__metadata__"][ADAPTER_KEY] = json.dumps(description)
     packed = json.dumps(header).encode()
     return struct.pack("<Q", len(packed)) + packed + raw[HEADER_AT + length :]
 

@@ -73,6 +73,10 @@ def bench(
 
     if not 0 < seconds < math.inf:
         raise TinyGPTError(f"--seconds must be a time above 0, not {seconds:g}")
+    if plot is not None:
+        from tinygpt.plots import require_picture, save_speed_curve
+
+        require_picture(plot)
     output = Output(json=json)
     changes = options.engine_changes(None, device, precision, compile, threads, wasm_build)
     chosen = listed_engines(engines or (PROFILE_ENGINE if profile else ENGINES), changes)
@@ -97,8 +101,6 @@ def bench(
                     typer.echo(jsonlib.dumps(row))
     show_speed(output, rows, labels)
     if plot is not None:
-        from tinygpt.plots import save_speed_curve
-
         save_speed_curve(plot, rows)
         output.say(f"\nThe curve is in {plot}.")
 

@@ -29,6 +29,8 @@ def choose_data(before: DataChoice, name: str | None, file: Path | None, budget:
         raise TinyGPTError("give either --data or --file, not both")
     if file:
         return DataChoice(file=full_path(file))
+    if name == "":
+        raise TinyGPTError("--data is empty: name a corpus, as `tinygpt data list` does")
     if name:
         return DataChoice(name=name, budget=budget or 0)
     return before._replace(budget=budget, sha256="") if budget else before
@@ -70,6 +72,7 @@ def open_corpus(choice: DataChoice, output: Output, refresh: bool = False, remed
 
 
 def pinned(choice: DataChoice, corpus: Corpus) -> DataChoice:
-    """The choice as config.toml keeps it: the default named, the text's hash with it."""
-    name = "" if choice.file else choice.name or corpus.name
-    return choice._replace(name=name, sha256=corpus.sha256)
+    """The choice as config.toml keeps it: the default named, a file wherever one is, the text's hash with it."""
+    if choice.file:
+        return choice._replace(name="", file=full_path(Path(choice.file)), sha256=corpus.sha256)
+    return choice._replace(name=choice.name or corpus.name, sha256=corpus.sha256)

@@ -16,6 +16,7 @@ from tinygpt.cli.corpora import choose_data, open_corpus
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.cli.settings import DataChoice
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.text import decode
 from tinygpt.runs import writing
 from tinygpt.terminal import printable
@@ -63,6 +64,8 @@ def show(
     """Size, origin and beginning of a text; fetches it if need be."""
     from tinygpt.data import list_corpora
 
+    if length < 0:
+        raise TinyGPTError(f"--bytes must be at least 0, not {length}")
     output = Output()
     choice = choose_data(DataChoice(), name, file, budget)
     corpus = open_corpus(choice, output)

@@ -121,8 +121,12 @@ def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 def merged_adapter(lora: dict[str, Any]) -> str:
     """What was merged into the weights since the training that the other rows tell of."""
-    name, rank, alpha, targets = (str(lora.get(key, "?"))[:100] for key in ("name", "rank", "alpha", "targets"))
+    name, rank, alpha, targets = (short(lora.get(key, "?")) for key in ("name", "rank", "alpha", "targets"))
     return f"with the adapter {name}: rank {rank}, alpha {alpha}, on {targets}; losses are the base's"
+
+
+def short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)[:100]
 
 
 def tensor_table(tensors: list[dict[str, Any]]) -> Table:

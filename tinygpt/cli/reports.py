@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tinygpt.cli.display import Display, duration
+from tinygpt.cli.hosts import FINAL_STEPS
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import RunConfig, corpus_advice
@@ -111,7 +112,8 @@ class RunReport:
             self.output.say(f"Finished {progress.step:,} steps in {took}.")
         facts = []
         if train_loss is not None:
-            facts.append(("train loss", f"{train_loss:.4f} (mean of the last 20 steps)"))
+            last = min(FINAL_STEPS, progress.step)
+            facts.append(("train loss", f"{train_loss:.4f}{f' (mean of the last {last} steps)' if last > 1 else ''}"))
         if progress.best_val is not None:
             facts.append(("best val", f"{progress.best_val:.4f} at step {progress.best_step:,}"))
         self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])

@@ -16,6 +16,7 @@ from tinygpt.formats.strict_json import Json, dumps, parse_object, whole
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
 
 METADATA_KEY = "tinygpt"  # one key, because the library writes several in any order
+ADAPTER_KEY = "tinygpt-lora"  # the same, of the files of adapters
 
 
 def describe_run(checkpoint: Checkpoint) -> Json:
@@ -38,6 +39,8 @@ def save_safetensors(path: str | os.PathLike[str], checkpoint: Checkpoint) -> No
 
 def load_safetensors(path: str | os.PathLike[str]) -> Checkpoint:
     with faults_of(path, "read"), open_tensors(path) as file:
+        if ADAPTER_KEY in file.metadata:
+            raise TinyGPTError("this is an adapter: name the model that it is for, and give it with --adapter")
         if METADATA_KEY not in file.metadata:
             raise TinyGPTError(
                 f"its metadata has no '{METADATA_KEY}' entry, so the number of heads is unknown; "

@@ -29,7 +29,7 @@ from tinygpt.evaluation import evaluate
 from tinygpt.files import faults_of
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.header import decode_run
-from tinygpt.formats.safetensors_file import describe_run, described_step
+from tinygpt.formats.safetensors_file import ADAPTER_KEY, describe_run, described_step
 from tinygpt.formats.strict_json import dumps, json_object, parse_object
 from tinygpt.formats.strict_json import text as checked_text
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
@@ -37,7 +37,6 @@ from tinygpt.kernels.init import normal
 from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.model import GPT, copy_flat
 
-METADATA_KEY = "tinygpt-lora"
 LONGEST_TARGETS = 200  # characters; a hostile file's would be searched for the nearest name
 VECTORS = ("", "m.", "v.")  # what stands before the names of a file's weights and AdamW moments
 
@@ -226,14 +225,14 @@ def save_adapter(path: str | os.PathLike[str], adapter: Adapter, *, include_opti
         description = describe_run(replace(adapter.run, lora=adapter.describe()))
         if not include_optimizer:
             del description["lossHistory"]  # it may outweigh a small adapter
-        write_tensors(path, tensors, {METADATA_KEY: dumps(description)})
+        write_tensors(path, tensors, {ADAPTER_KEY: dumps(description)})
 
 
 def load_adapter(path: str | os.PathLike[str]) -> Adapter:
     with faults_of(path, "read"), open_tensors(path) as file:
-        if METADATA_KEY not in file.metadata:
-            raise TinyGPTError(f"this is no adapter: its metadata has no '{METADATA_KEY}' entry")
-        description = parse_object(file.metadata[METADATA_KEY], "its metadata")
+        if ADAPTER_KEY not in file.metadata:
+            raise TinyGPTError(f"this is no adapter: its metadata has no '{ADAPTER_KEY}' entry")
+        description = parse_object(file.metadata[ADAPTER_KEY], "its metadata")
         step = described_step(description)
         run = decode_run(description, step)
         stated = json_object(run.lora, "lora")
