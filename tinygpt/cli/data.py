@@ -26,6 +26,7 @@ data = typer.Typer(help="Texts to train on: list them, look at one, fetch one.",
 Name = Annotated[
     str,
     typer.Argument(
+        metavar="NAME",
         help="a name of `tinygpt data list`, or hf:owner/name[/config][:split][#column]".replace("[", "\\["),
         autocompletion=options.complete_corpus,
         show_default=False,
@@ -54,7 +55,9 @@ def list_all(json: options.Json = False) -> None:
 
 @data.command()
 def show(
-    name: Annotated[str | None, typer.Argument(help="a corpus", autocompletion=options.complete_corpus)] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="a corpus", autocompletion=options.complete_corpus)
+    ] = None,
     file: options.TextFile = None,
     budget: options.Budget = None,
     length: Annotated[

@@ -38,7 +38,10 @@ SPARKLINE_WIDTH = 60
 def convert(
     source: ModelPath,
     target: Annotated[
-        Path, typer.Argument(help="name.tinygpt, name.safetensors, or a folder with --to", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="TARGET", help="name.tinygpt, name.safetensors, or a folder with --to", show_default=False
+        ),
     ],
     to: Annotated[
         str | None,
