@@ -56,7 +56,7 @@ def list_all(json: options.Json = False) -> None:
 @data.command()
 def show(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="a corpus", autocompletion=options.complete_corpus)
+        str | None, typer.Argument(metavar="NAME", help="a corpus", autocompletion=options.complete_corpus)
     ] = None,
     file: options.TextFile = None,
     budget: options.Budget = None,

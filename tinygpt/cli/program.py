@@ -32,7 +32,7 @@ UNBOUNDED = 10_000  # columns
 
 def program(
     name: Annotated[
-        str, typer.Argument(metavar="[PRESET]", help="whose step", autocompletion=options.complete_preset)
+        str, typer.Argument(metavar="PRESET", help="whose step", autocompletion=options.complete_preset)
     ] = DEFAULT_PRESET,
     mode: Annotated[
         str, typer.Option(help="train, eval, prefill or decode; gradient, accumulate or update with --grad-accum")
