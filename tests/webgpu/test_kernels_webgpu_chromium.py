@@ -15,7 +15,7 @@ NOTHING |= {"moves": [], "draws": [], "fills": []}
 SLICES = 2
 # For SwiftShader: a second and more a pipeline.
 SLOW_TO_COMPILE = ("attention.wgsl", "attention_backward.wgsl", "attention_one.wgsl", "embed_backward.wgsl")
-SLOW_TO_COMPILE += ("layernorm_backward.wgsl", "linear.wgsl")
+SLOW_TO_COMPILE += ("layernorm_backward.wgsl", "rmsnorm_backward.wgsl", "linear.wgsl")
 
 
 class Buffers:
