@@ -23,7 +23,7 @@ def faults_of(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
         yield
     except TinyGPTError as fault:
         raise TinyGPTError(f"{os.fspath(path)}: {shortened(str(fault))}") from None
-    except RecursionError:  # from parsing JSON, or from quoting what was just parsed
+    except RecursionError:  # from parsing, or from quoting what was just parsed
         raise TinyGPTError(f"{os.fspath(path)}: it is nested too deeply") from None
     except OSError as fault:
         raise TinyGPTError(f"{os.fspath(path)}: cannot {doing} it: {fault.strerror or fault}") from fault
@@ -34,6 +34,13 @@ def faults_of(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
 def shortened(text: str) -> str:
     text = one_line(text[: LONGEST_FAULT + 1])
     return text if len(text) <= LONGEST_FAULT else text[: LONGEST_FAULT - 3] + "..."
+
+
+def decoded(raw: bytes, what: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise TinyGPTError(f"{what} is not UTF-8 text") from None
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:

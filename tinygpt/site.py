@@ -45,7 +45,6 @@ SVELTE_CHECK = WEB / "node_modules" / "svelte-check" / "bin" / "svelte-check"
 
 def facts() -> dict[str, Any]:
     """What the page states of presets, settings and the default text: core's values, and nobody else's."""
-    from tinygpt.core.header import config_key
     from tinygpt.data import DEFAULT_CORPUS, corpus_info, load_corpus
 
     rows = []
@@ -54,7 +53,7 @@ def facts() -> dict[str, Any]:
         count, arena = parameter_count(config.model), Lowered(config).plan.bytes()
         rows.append({**row._asdict(), "parameters": count, "arenaBytes": arena})
     knobs = [
-        {"section": section.SECTION, **field._asdict(), "fileKey": config_key(field.name)}
+        {"section": section.SECTION, **field._asdict()}
         for section in (ModelConfig, TrainConfig, SampleConfig)
         for field in section.FIELDS
     ]

@@ -103,7 +103,7 @@ def test_a_text_too_short_and_a_file_that_is_none(open_page: OpenPage, tmp_path:
     bad = tmp_path / "bad.tinygpt"
     bad.write_bytes(b"not a model at all")
     page.locator("input[accept='.tinygpt']").set_input_files(bad)
-    expect(page.get_by_role("alert")).to_contain_text("bad.tinygpt is no .tinygpt file")
+    expect(page.get_by_role("alert")).to_contain_text("bad.tinygpt cannot be loaded: this is no .tinygpt file")
     assert page.locator("[data-phase=idle]").count() == 1
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bad_headers import CHANGES, JSON_FAULTS, parts, put
 from format_samples import OriginalFile, packed, sample_checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -57,11 +58,6 @@ def good(tmp_path_factory) -> bytes:
     return path.read_bytes()
 
 
-def parts(raw: bytes) -> tuple[dict, bytes]:
-    length = struct.unpack_from("<I", raw, 8)[0]
-    return json.loads(raw[12 : 12 + length]), raw[12 + length :]
-
-
 def test_faults_of_the_frame(tmp_path, good):
     path = tmp_path / "a.tinygpt"
     assert "does not start with 'TGPT'" in refusal(path, b"")
@@ -83,88 +79,12 @@ def test_long_header_is_refused_before_it_is_read(tmp_path):
         load_tinygpt(path)
 
 
-@pytest.mark.parametrize(
-    ("header", "fault"),
-    [
-        (b"{", "broken JSON"),
-        (b"\xff\xfe{}", "not UTF-8|broken JSON"),
-        (b'{"config": NaN}', "NaN is not JSON"),
-        (b"[]", "must be a JSON object"),
-        (b"{}", "config must be a JSON object"),
-        (b'{"config": {"layers": ' + b"9" * 5000 + b"}}", "whole number of 5000 digits"),
-        (b'{"config": {"layers": 1, "dModel": 4, "heads": 2, "ctx": 3, "learningRate": 1e999}}', "train.lr"),
-        (b"[" * 1_000_000, "nested too deeply"),
-        (b'{"config": ' + b"[" * 900 + b"]" * 900 + b"}", "JSON object|nested too deeply"),
-    ],
-)
+@pytest.mark.parametrize(("header", "fault"), JSON_FAULTS)
 def test_faults_of_the_json(tmp_path, header, fault):
     path = tmp_path / "a.tinygpt"
-    path.write_bytes(packed(2, header, b""))
+    path.write_bytes(packed(2, header, bytes(4)))
     with pytest.raises(TinyGPTError, match=fault):
         load_tinygpt(path)
-
-
-CHANGES = [
-    ("config", [], "config must be a JSON object"),
-    ("config.layers", "two", "model.layers must be a number"),
-    ("config.layers", True, "model.layers must be a number"),
-    ("config.layers", -1, "model.layers must be from"),
-    ("config.layers", None, "config has no 'layers'"),
-    ("config.layers", 3, "bytes of state"),
-    ("config.heads", 3, "not divisible"),
-    ("config.dModel", 65536, "dMlp must be"),
-    ("config.ctx", 1048576, "bytes of state"),
-    ("config.dMlp", 5, "dMlp"),
-    ("config.backend", 5, "backend must be text"),
-    ("config.schedule", "steps", "train.schedule"),
-    ("manifest", {}, "manifest must be a list"),
-    ("manifest", None, "manifest must be a list"),
-    ("manifest", [], "manifest lists 0 tensors"),
-    ("manifest.3", "ln_final.bias", r"manifest\[3\] must be a JSON object"),
-    ("manifest.3.name", ["x"], "no tensor of this model"),
-    ("manifest.3.name", "ln_final.weight", "listed twice"),
-    ("manifest.0.shape", "256,4", "shape of token_embedding.weight must be a list"),
-    ("manifest.0.shape", [256, -4], "a dimension of token_embedding.weight must be from"),
-    ("manifest.0.shape", [256, 4.0], "must be a whole number"),
-    ("manifest.2.shape", [True], "must be a whole number"),
-    ("manifest.0.shape", [4, 256], r"must be \[256, 4\]"),
-    ("manifest.0.shape", [10**15, 10**15], "must be from 1 to"),
-    ("manifest.0.shape", [1] * 5000, "shape of token_embedding.weight"),
-    ("manifest.1.floatOffset", 5, "floatOffset of position_embedding.weight must be 3072"),
-    ("manifest.1.floatOffset", 3072.0, "must be a whole number"),
-    ("manifest.1.floatOffset", None, "must be a whole number"),
-    ("includesOptimizerState", False, "bytes of state"),
-    ("includesOptimizerState", 1, "must be true or false"),
-    ("stateByteLength", 12, "promises 12 bytes"),
-    ("stateByteLength", "12", "stateByteLength must be a whole number"),
-    ("layout", "row_major", "layout must be"),
-    ("layout", ["in_out"], "layout must be"),
-    ("layout", "in_out", "shape of blocks.0.mlp.fc_in.weight"),
-    ("dtype", "float16", "dtype must be"),
-    ("sha256", "00" * 32, "does not match its sha256"),
-    ("sha256", 7, "sha256 must be text"),
-    ("lossHistory", 7, "lossHistory must be a list"),
-    ("lossHistory", ["x"], "must be a number or null"),
-    ("lossHistory", [[1]], r"must be \[step, loss\]"),
-    ("lossHistory", [{"loss": 1}], "step of lossHistory"),
-    ("finalLoss", "low", "finalLoss must be a number"),
-    ("sample", 3, "sample must be text"),
-    ("savedAt", {}, "savedAt must be text"),
-    ("rng", "philox", "rng must be a JSON object"),
-    ("rng.step", -1, "step must be from"),
-    ("tokensSeen", 1.5, "tokensSeen must be a whole number"),
-    ("validation", [], "validation must be a JSON object"),
-    ("data", [], "data must be a JSON object"),
-    ("lora", "yes", "lora must be a JSON object"),
-    ("data", {"a": [[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]}, "data is nested too deeply"),
-]
-
-
-def put(header: object, route: str, value: object) -> None:
-    *folders, last = route.split(".")
-    for key in folders:
-        header = header[int(key) if isinstance(header, list) else key]
-    header[int(last) if isinstance(header, list) else last] = value
 
 
 @pytest.mark.parametrize(("route", "value", "fault"), CHANGES)

@@ -71,7 +71,7 @@ def test_faults_of_tensors(tmp_path, tensors_and_metadata):
         ({**tensors, name: tensors[name][:3].copy()}, r"must have shape \[4, 4\], not \[3, 4\]"),
         ({**tensors, name: nan}, "holds NaN"),
         (without, f"lacks the tensor '{name}'"),
-        ({**tensors, "extra\n": tensors[name]}, r"holds the tensor 'extra\?'"),
+        ({**tensors, "extra\n": tensors[name]}, r"holds the tensor 'extra '"),
         ({}, "lacks the tensor"),
     ]
     for changed, fault in cases:
@@ -91,7 +91,7 @@ def test_faults_of_metadata(tmp_path, tensors_and_metadata):
         ({"tinygpt": "[]"}, "must be a JSON object"),
         ({"tinygpt": json.dumps({**description, "step": "x"})}, "step must be a whole number"),
         ({"tinygpt": json.dumps({**description, "config": None})}, "config must be a JSON object"),
-        ({"tinygpt": json.dumps({**description, "rng": 5})}, "rng must be a JSON object"),
+        ({"tinygpt": json.dumps({**description, "config": {}})}, "config has no 'layers'"),
     ]
     for changed, fault in cases:
         save_file(tensors, tmp_path / "b.safetensors", changed)

@@ -128,6 +128,8 @@ def test_state_follows_the_manifest_order(tmp_path):
         ([5.5, 4.0, 3.0], [(1, 5.5), (62, 4.0), (123, 3.0)]),
         ([[1, 5.5], [9, 4]], [(1, 5.5), (9, 4.0)]),
         ([{"step": 2, "loss": 5.5}, {"step": 7, "loss": 1, "val": 2}], [(2, 5.5), (7, 1.0)]),
+        ([{"step": 2, "train": 5.5, "val": None}, {"step": 7, "train": 1}], [(2, 5.5), (7, 1.0)]),
+        ([[1, 5], [2, None], [3, 4]], [(1, 5.0), (3, 4.0)]),
         ([], []),
         (None, []),
         ([2.5], [(1, 2.5)]),
@@ -135,7 +137,8 @@ def test_state_follows_the_manifest_order(tmp_path):
 )
 def test_loss_history_in_any_form(tmp_path, history, points):
     (tmp_path / "a").write_bytes(OriginalFile().v2(lossHistory=history))
-    assert load_tinygpt(tmp_path / "a").progress.history.points == points
+    loaded = load_tinygpt(tmp_path / "a")
+    assert loaded.progress.history.points == points and not loaded.left_out
 
 
 def test_only_required_keys_are_required(tmp_path):
@@ -157,8 +160,9 @@ def test_json_is_strict_where_losses_are_not_finite(tmp_path):
     header = read_header(tmp_path / "a")
     assert (header["finalLoss"], header["bestVal"]) == (None, None)
     assert header["lossHistory"] == [[1, 5.5], [2, None], [3, 4.5]]
-    progress = load_tinygpt(tmp_path / "a").progress
-    assert progress.loss is None and math.isnan(progress.history.points[1][1])
+    loaded = load_tinygpt(tmp_path / "a")
+    assert loaded.progress.loss is None and loaded.progress.history.points == [(1, 5.5), (3, 4.5)]
+    assert not loaded.left_out
 
 
 def test_sample_is_cut_to_320_characters(tmp_path):
@@ -187,4 +191,4 @@ def test_memory_stays_near_the_state(tmp_path):
 def test_defaults_of_a_checkpoint(tmp_path):
     sample = sample_checkpoint()
     save_tinygpt(tmp_path / "a", Checkpoint(sample.config, sample.state))
-    assert load_tinygpt(tmp_path / "a").progress.as_dict() == Progress().as_dict()
+    assert load_tinygpt(tmp_path / "a").progress.as_dict() == {**Progress().as_dict(), "step": sample.state.step}

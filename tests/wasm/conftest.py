@@ -7,6 +7,7 @@ from tinygpt.engines.runner import Runner, find_chromium
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))  # the one table of kernel cases
+sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))  # sample files, good and bad
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ return texts;
 """
 SESSION = """
 const { WasmEngine } = await import("/engine/wasm.ts");
-const { readModelFile, stateBytes, stateOf, writeModelFile } = await import("/engine/modelfile.ts");
+const { ModelFile, stateBytes, writeModelFile } = await import("/engine/modelfile.ts");
 const kernels = async (file) => (await fetch("/kernels/" + file)).arrayBuffer();
 const text = new TextEncoder().encode(TEXT);
 const events = [];
@@ -40,7 +40,7 @@ async function run(request, state, requests, steps) {
   const plan = JSON.parse(session.plan());
   const engine = await WasmEngine.create(plan.recipe, { kernels, threads: 2 });
   engine.loadCorpus(text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes));
-  if (state) await engine.importState(await stateOf(state, plan.recipe));
+  if (state) await engine.importState(state);
   let turn = 0, fault = null, aside = null, kept = null;
   session.attach(bridge(engine, (error) => (fault = error)), {
     now: () => performance.now() / 1000,
@@ -142,10 +142,10 @@ def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpy
     requests = [{"type": "save"}, {"type": "sample", "prompt": "The", "settings": {"tokens": 9, "temperature": 0}}]
     code = """
         const first = await run(REQUEST, null, ASKED, 11);
-        const saved = readModelFile(file);
+        const saved = await ModelFile.open(file, python.reader);
         const bytes = Array.from(file);
         const count = events.length;
-        const second = await run({ changes: {}, preset: "", header: saved.header, step: saved.step }, saved, [], 1e9);
+        const second = await run({ changes: {}, preset: "", from: saved.front }, saved.tensors(), [], 1e9);
         return { first, second, before: events.slice(0, count), after: events.slice(count), bytes };
     """
     request = {"preset": "tiny", "changes": CHANGES}

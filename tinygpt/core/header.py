@@ -1,15 +1,21 @@
 """What a model file's JSON header says of a run, as plain values: the only copy of its spelling.
 
-The original's names are kept where there are any; docs/format.md shows them all.
+The original's names are kept where there are any; docs/format.md shows them all. Only the model's shape has to be
+there and right. All else decorates a file: what is not understood is left out, and said.
 """
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from collections import namedtuple
+
+from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig, checked
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import parameters
+from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.progress import LossHistory, Progress
+from tinygpt.core.strict_json import json_object, quoted, whole
+from tinygpt.core.text import whole_characters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     Json = dict[str, Any]
@@ -17,6 +23,29 @@ if TYPE_CHECKING:
 SAMPLE_CHARACTERS = 320
 GENERATOR = "philox4x32-10"
 OUT_IN = "out_in"  # the layout of linear weights in our files, as in PyTorch
+
+SHAPE = ("layers", "d_model", "heads", "ctx")  # the settings without which no model is described
+NAMED = 5  # of what was left out, so many; the rest is counted
+KEY_CHARACTERS = 40  # shown of a name
+
+# The keys that a header may have; a safetensors file's description has the step, too.
+RUN_KEYS = (
+    "config",
+    "lossHistory",
+    "finalLoss",
+    "bestVal",
+    "validation",
+    "sample",
+    "tokensSeen",
+    "rng",
+    "data",
+    "lora",
+)
+STATE_KEYS = ("manifest", "includesOptimizerState", "stateByteLength", "layout", "dtype", "sha256")
+KEYS = RUN_KEYS + ("savedAt", "step") + STATE_KEYS
+
+# Everything of a checkpoint but its state. left_out: names of what was not understood.
+Run = namedtuple("Run", ("config", "progress", "backend", "data", "saved_at", "lora", "left_out"))
 
 # Where the original's spelling is not the camelCase of ours.
 ORIGINAL_KEYS = {"batch": "batchSize", "lr": "learningRate", "steps": "maxSteps"}
@@ -35,26 +64,6 @@ def encode_config(config: RunConfig, backend: str) -> "Json":
     values.update(config.train.as_dict())
     values["backend"] = backend
     return {config_key(name): values[name] for name in values}
-
-
-def decode_config(stated: "Json") -> RunConfig:
-    """The model's settings are required; a missing training setting takes its default."""
-    model_values = {}
-    for field in ModelConfig.FIELDS:
-        key = config_key(field.name)
-        if stated.get(key) is None:
-            raise TinyGPTError(f"config has no '{key}'")
-        model_values[field.name] = stated[key]
-    train_values = {}
-    for field in TrainConfig.FIELDS:
-        value = stated.get(config_key(field.name))
-        if value is not None:
-            train_values[field.name] = value
-    model = ModelConfig(**model_values)
-    stated_mlp = stated.get("dMlp")
-    if stated_mlp is not None and stated_mlp != model.d_mlp:
-        raise TinyGPTError(f"config.dMlp must be 4 * dModel = {model.d_mlp}, not {stated_mlp!r}")
-    return RunConfig(model, TrainConfig(**train_values))
 
 
 def encode_run(
@@ -78,29 +87,177 @@ def encode_run(
 def encode_state(model: ModelConfig, arrays: int, digest: str) -> "Json":
     """What stands in the header of the state: `arrays` is 3 (w, m, v) or 1 (w); floatOffset counts floats behind
     the step."""
-    every = parameters(model)
-    floats = arrays * (every[-1].offset + every[-1].size)
+    entries = []
+    for row in parameters(model):
+        entries.append({"name": row.name, "shape": list(row.shape), "floatOffset": arrays * row.offset})
     return {
-        "manifest": [{"name": row.name, "shape": list(row.shape), "floatOffset": arrays * row.offset} for row in every],
+        "manifest": entries,
         "includesOptimizerState": arrays == 3,
-        "stateByteLength": 4 + 4 * floats,
+        "stateByteLength": 4 + 4 * arrays * parameter_count(model),
         "layout": OUT_IN,
         "dtype": "float32",
         "sha256": digest,
     }
 
 
-def progress_of(header: "Json", state_step: int) -> Progress:
-    """Where the run of one of our own files stands. (formats/header.py reads files of any origin.)"""
-    progress = Progress()
-    validation = header.get("validation") or {}
-    progress.step = state_step
-    progress.tokens_seen = header.get("tokensSeen") or 0
-    progress.loss = header.get("finalLoss")
-    progress.best_val = header.get("bestVal")
-    progress.best_step = validation.get("bestStep") or 0
-    progress.evals_since_best = validation.get("evalsSinceBest") or 0
-    points = [point for point in header.get("lossHistory") or [] if isinstance(point, list) and len(point) == 2]
-    progress.history = LossHistory([(point[0], point[1]) for point in points])
-    progress.sample = header.get("sample") or ""
-    return progress
+class Decoder:
+    """Takes from a header what it understands, and keeps the names of the rest."""
+
+    def __init__(self, header: "Json") -> None:
+        self.header = header
+        self.left_out: list[str] = []
+
+    def understood(self, name: str, value: "Any", read: "Callable[[Any], Any]", default: "Any" = None) -> "Any":
+        """What `read` makes of a value that is there; it returns None for what it does not understand."""
+        if value is None:
+            return default
+        result = read(value)
+        if result is None:
+            self.left_out.append(name)
+            return default
+        return result
+
+    def top(self, key: str, read: "Callable[[Any], Any]", default: "Any" = None) -> "Any":
+        return self.understood(key, self.header.get(key), read, default)
+
+    def config(self) -> RunConfig:
+        stated = json_object(self.header.get("config"), "config")
+        model_values = {}
+        for field in ModelConfig.FIELDS:
+            value = stated.get(config_key(field.name))
+            if value is not None:
+                model_values[field.name] = value
+            elif field.name in SHAPE:
+                raise TinyGPTError(f"config has no '{config_key(field.name)}'")
+        model = ModelConfig(**model_values)
+        if stated.get("dMlp") not in (None, model.d_mlp):
+            raise TinyGPTError(f"config.dMlp must be 4 * dModel = {model.d_mlp}, not {quoted(stated['dMlp'])}")
+        train_values = {}
+        for field in TrainConfig.FIELDS:
+            key = config_key(field.name)
+            value = self.understood(f"config.{key}", stated.get(key), setting_reader(field))
+            if value is not None:
+                train_values[field.name] = value
+        return RunConfig(model, TrainConfig(**train_values))
+
+    def progress(self, state_step: int) -> Progress:
+        validation = self.top("validation", as_object, {})
+        final, best = self.header.get("finalLoss"), self.header.get("bestVal")
+        progress = Progress()
+        progress.step = state_step
+        progress.tokens_seen = self.top("tokensSeen", as_count, 0)
+        progress.loss = self.understood("finalLoss", member(final, "train"), as_loss)
+        progress.best_val = self.understood("bestVal", member(best, "loss"), as_loss)
+        best_step = best.get("step") if isinstance(best, dict) else validation.get("bestStep")
+        progress.best_step = self.understood("the step of bestVal", best_step, as_count, 0)
+        evals = validation.get("evalsSinceBest")
+        progress.evals_since_best = self.understood("validation.evalsSinceBest", evals, as_count, 0)
+        progress.history = LossHistory(self.history(state_step))
+        progress.sample = self.top("sample", as_text, "")
+        return progress
+
+    def history(self, last_step: int) -> list[tuple[int, float]]:
+        """Points as [step, loss], as {"step", "train" or "loss"}, or as bare losses spread over the run."""
+        stated = self.top("lossHistory", as_list, [])
+        points: list[tuple[int, float]] = []
+        strange = 0
+        for index in range(len(stated)):
+            step, loss = point_of(stated[index], spread_step(index, len(stated), last_step))
+            rising = as_count(step) is not None and (not points or step > points[-1][0])
+            if rising and as_loss(loss) is not None:
+                points.append((step, float(loss)))
+            elif not rising or loss is not None:  # no loss: it was not finite
+                strange += 1
+        if strange:
+            self.left_out.append(f"{strange} of {len(stated)} points of lossHistory")
+        return points
+
+    def unknown_keys(self) -> None:
+        known = [config_key(field.name) for field in ModelConfig.FIELDS + TrainConfig.FIELDS] + ["dMlp", "backend"]
+        unknown = [key for key in self.header if key not in KEYS]
+        unknown += [f"config.{key}" for key in self.header["config"] if key not in known]
+        self.left_out += [whole_characters(key[:KEY_CHARACTERS]) for key in sorted(unknown)]
+
+
+def decode_run(header: "Json", state_step: int) -> Run:
+    decoder = Decoder(header)
+    config = decoder.config()
+    decoder.unknown_keys()
+    return Run(
+        config=config,
+        progress=decoder.progress(state_step),
+        backend=decoder.understood("config.backend", header["config"].get("backend"), as_text, ""),
+        data=decoder.top("data", as_object, {}),
+        saved_at=decoder.top("savedAt", as_text, ""),
+        lora=decoder.top("lora", as_object),
+        left_out=decoder.left_out,
+    )
+
+
+def a_few(names: "Sequence[str]") -> str:
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + rest
+
+
+def left_out_sentence(names: "Sequence[str]") -> str:
+    """What to tell of what was not understood; nothing where all was."""
+    return f"What could not be understood was left out: {a_few(names)}." if names else ""
+
+
+def setting_reader(field: "Any") -> "Callable[[Any], Any]":
+    def read(value: "Any") -> "Any":
+        try:
+            return checked("train", field, value)
+        except TinyGPTError:
+            return None
+
+    return read
+
+
+def member(value: "Any", key: str) -> "Any":
+    """The original keeps a loss within an object, ours is bare."""
+    return value.get(key) if isinstance(value, dict) else value
+
+
+def point_of(point: "Any", step: int) -> "tuple[Any, Any]":
+    """Step and loss as stated; `step` is that of a bare loss. What is neither is a point without a step."""
+    if isinstance(point, list):
+        return (point[0], point[1]) if len(point) == 2 else (None, None)
+    if isinstance(point, dict):
+        return point.get("step"), point.get("train", point.get("loss"))
+    return step, point
+
+
+def spread_step(index: int, count: int, last_step: int) -> int:
+    if count >= last_step or count < 2:
+        return index + 1
+    return 1 + round(index * (last_step - 1) / (count - 1))
+
+
+def as_object(value: "Any") -> "Json | None":
+    return value if isinstance(value, dict) else None
+
+
+def as_list(value: "Any") -> "list[Any] | None":
+    return value if isinstance(value, list) else None
+
+
+def as_text(value: "Any") -> str | None:
+    """As long as a sample may be. (A character may be two, to begin with.)"""
+    if not isinstance(value, str):
+        return None
+    return whole_characters(value[: 2 * SAMPLE_CHARACTERS])[:SAMPLE_CHARACTERS]
+
+
+def as_count(value: "Any") -> int | None:
+    try:
+        return whole(value, "it")
+    except TinyGPTError:
+        return None
+
+
+def as_loss(value: "Any") -> float | None:
+    """A number that is one: bool is an int in CPython."""
+    if value is True or value is False or not isinstance(value, (int, float)):
+        return None
+    return float(value) if value - value == 0 else None

@@ -21,7 +21,7 @@ from tinygpt.core.config import (
 )
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.feeding import adamw_rates
-from tinygpt.core.header import decode_config, encode_run, encode_state, progress_of
+from tinygpt.core.header import encode_run, encode_state
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.plan.cpu.recipe import recipe
 from tinygpt.core.plan.gpu.recipe import device_of, gpu_recipe
@@ -96,17 +96,21 @@ class TabEngine:
         await self.session.page.setAside()
 
     async def prefill(self, tokens: bytes) -> "list[float]":
-        logits: list[float] = json.loads(await self.engine.prefill(json.dumps(list(tokens))))
-        return logits
+        return logits_of(await self.engine.prefill(json.dumps(list(tokens))))
 
     async def decode(self, token: int) -> "list[float]":
-        logits: list[float] = json.loads(await self.engine.decode(token))
-        return logits
+        return logits_of(await self.engine.decode(token))
 
     async def agree(self, flag: bool) -> bool:
         """Between two steps: the moment for what the page has asked for meanwhile."""
         await self.session.attend()
         return flag
+
+
+def logits_of(text: str) -> "list[float]":
+    """JSON has null for what is not finite."""
+    values = json.loads(text)
+    return [NAN if value is None else value for value in values] if None in values else values
 
 
 class TabHost(Host):
@@ -149,21 +153,21 @@ class TabHost(Host):
 class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
-    The request: preset, changes, bytes (of the corpus; none where the model only writes); of a file to go on from
-    `header` and `step`; of the GPU to plan for `device`, else WebAssembly is.
+    The request: preset, changes, bytes (of the corpus; none where the model only writes); what it goes on `from`: a
+    file as tab_file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else WebAssembly is.
     """
 
     def __init__(self, request: str) -> None:
         asked = json.loads(request)
         self.progress = Progress()
-        header = asked.get("header")
-        if header is None:
-            self.config = preset(asked["preset"])
+        origin = asked.get("from")
+        if origin is None:
+            before = preset(asked["preset"])
         else:
-            self.config = decode_config(header.get("config") or {})
-            self.progress = progress_of(header, asked["step"])
-        self.config = self.config.replace(**asked["changes"])
-        if header is not None and self.config.model != decode_config(header["config"]).model:
+            before = RunConfig(ModelConfig(**origin["config"]["model"]), TrainConfig(**origin["config"]["train"]))
+            self.progress = Progress.from_dict(origin["progress"])
+        self.config = before.replace(**asked["changes"])
+        if origin is not None and self.config.model != before.model:
             raise TinyGPTError("a model that was loaded keeps its layers, d_model, heads and ctx")
         self.device = asked.get("device")
         self.prompt = (asked.get("prompt") or "\n").encode()
@@ -230,6 +234,10 @@ class Session:
                     self.page.sampled(decode(made))
             except TinyGPTError as error:
                 self.page.refused(str(error))
+
+    def stands(self) -> str:
+        """What another session needs to know to go on from here."""
+        return json.dumps({"config": self.config.as_dict(), "progress": self.progress.as_dict()})
 
     def header_text(self) -> str:
         return json.dumps(self.header(self.progress))

@@ -74,6 +74,25 @@ def encoding_advice(text: bytes) -> str:
     )
 
 
+def whole_characters(text: str) -> str:
+    """With pairs of surrogates joined and single ones replaced: JSON may spell them, UTF-8 cannot.
+
+    (MicroPython's json leaves the pairs as they are.)
+    """
+    result: list[str] = []
+    high = 0
+    for char in text:
+        code = ord(char)
+        if 0xDC00 <= code <= 0xDFFF and high:
+            result[-1] = chr(0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00))
+            high = 0
+            continue
+        surrogate = 0xD800 <= code <= 0xDFFF
+        high = code if surrogate and code < 0xDC00 else 0
+        result.append(REPLACEMENT if surrogate else char)
+    return "".join(result)
+
+
 def decode(data: bytes) -> str:
     stream = StreamDecoder()
     return "".join([stream.push(byte) for byte in data]) + stream.finish()

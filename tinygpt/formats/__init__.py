@@ -1,7 +1,7 @@
 """Model files: .tinygpt, safetensors, and folders that Hugging Face's transformers opens."""
 
 from tinygpt.formats.checkpoint import Checkpoint
-from tinygpt.formats.convert import FORMATS, convert, load_model, save_model
+from tinygpt.formats.convert import FORMATS, convert, known_format, load_model, save_model
 from tinygpt.formats.huggingface import load_huggingface, save_huggingface
 from tinygpt.formats.inspection import inspect_model
 from tinygpt.formats.safetensors_file import load_safetensors, save_safetensors
@@ -12,6 +12,7 @@ __all__ = [
     "Checkpoint",
     "convert",
     "inspect_model",
+    "known_format",
     "load_huggingface",
     "load_model",
     "load_safetensors",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tinygpt.core.config import VOCAB
-from tinygpt.formats.strict_json import Json
+from tinygpt.formats.plain_json import Json
 
 
 def byte_letters() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import Run, encode_run
+from tinygpt.core.modelfile import NOT_FINITE
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.progress import Progress
 from tinygpt.engines.base import FloatArray, State
@@ -20,6 +23,7 @@ class Checkpoint:
 
     `backend` is the engine's name. `data` says which corpus it was, for example {"name", "sha256"}.
     `lora` describes adapters that were merged into the weights. Both hold plain JSON values.
+    `left_out` names what a file said and its reader did not understand.
     """
 
     config: RunConfig
@@ -29,6 +33,17 @@ class Checkpoint:
     data: dict[str, Any] = field(default_factory=dict)
     saved_at: str = ""
     lora: dict[str, Any] | None = None
+    left_out: Sequence[str] = ()
+
+
+def with_state(run: Run, state: State) -> Checkpoint:
+    return Checkpoint(state=state, **run._asdict())
+
+
+def describe(checkpoint: Checkpoint) -> dict[str, Any]:
+    """All of it but the state, by the keys of a file's header."""
+    c = checkpoint
+    return encode_run(c.config, c.progress, c.backend, c.data, c.lora, c.saved_at)
 
 
 def checked_vectors(checkpoint: Checkpoint) -> list[FloatArray]:
@@ -46,7 +61,7 @@ def checked_vectors(checkpoint: Checkpoint) -> list[FloatArray]:
 
 def require_finite(name: str, values: FloatArray) -> None:
     if not np.isfinite(values).all():
-        raise TinyGPTError(f"{name} holds NaN or infinity, so the model is of no use: its training has diverged")
+        raise TinyGPTError(f"{name} {NOT_FINITE}")
 
 
 def require_finite_state(checkpoint: Checkpoint) -> None:

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.modelfile import MAGIC
 from tinygpt.files import faults_of, open_regular
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.huggingface import CONFIG_FILE, load_huggingface, save_huggingface
 from tinygpt.formats.safetensors_file import load_safetensors, save_safetensors
-from tinygpt.formats.tinygpt_file import MAGIC, load_tinygpt, save_tinygpt
+from tinygpt.formats.tinygpt_file import load_tinygpt, save_tinygpt
 
 TINYGPT, SAFETENSORS, HUGGINGFACE = "tinygpt", "safetensors", "huggingface"
 FORMATS = (TINYGPT, SAFETENSORS, HUGGINGFACE)

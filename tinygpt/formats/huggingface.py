@@ -10,16 +10,17 @@ import numpy as np
 
 from tinygpt.core.config import LAYERNORM_EPS, VOCAB, ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import Run, decode_run
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters
 from tinygpt.core.progress import Progress
+from tinygpt.core.strict_json import LONGEST_TEXT, json_object, parse_object
 from tinygpt.engines.base import FloatArray, State
-from tinygpt.files import faults_of, read_regular
+from tinygpt.files import decoded, faults_of, read_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.byte_tokenizer import tokenizer_config_json, tokenizer_json
-from tinygpt.formats.checkpoint import Checkpoint, checked_vectors
-from tinygpt.formats.header import Run, decode_run
+from tinygpt.formats.checkpoint import Checkpoint, checked_vectors, with_state
+from tinygpt.formats.plain_json import Json, dumps
 from tinygpt.formats.safetensors_file import describe_run, described_step
-from tinygpt.formats.strict_json import LONGEST_HEADER, Json, dumps, json_object, parse_object
 from tinygpt.formats.tensor_file import TensorFile, open_tensors, write_tensors
 
 CONFIG_FILE = "config.json"
@@ -143,9 +144,10 @@ def generation_json(model: ModelConfig) -> Json:
 def load_huggingface(folder: str | os.PathLike[str]) -> Checkpoint:
     config_path, weights_path = Path(folder, CONFIG_FILE), Path(folder, WEIGHTS_FILE)
     with faults_of(config_path, "read"):
-        run, step = decode_gpt2_config(parse_object(read_regular(config_path, LONGEST_HEADER), "it"))
+        text = decoded(read_regular(config_path, LONGEST_TEXT), "it")
+        run, step = decode_gpt2_config(parse_object(text, "it"))
     with faults_of(weights_path, "read"), open_tensors(weights_path) as tensors:
-        return run.with_state(State(step, read_weights(tensors, run.config.model)))
+        return with_state(run, State(step, read_weights(tensors, run.config.model)))
 
 
 def decode_gpt2_config(config: Json) -> tuple[Run, int]:
@@ -162,7 +164,7 @@ def decode_gpt2_config(config: Json) -> tuple[Run, int]:
     if config.get("n_inner") not in (None, model.d_mlp):
         raise TinyGPTError(f"n_inner must be 4 * n_embd = {model.d_mlp}, not {config['n_inner']!r}")
     if config.get(DESCRIPTION_KEY) is None:
-        return Run(RunConfig(model, TrainConfig()), Progress(), "", {}, "", None), 0
+        return Run(RunConfig(model, TrainConfig()), Progress(), "", {}, "", None, ()), 0
     description = json_object(config[DESCRIPTION_KEY], DESCRIPTION_KEY)
     step = described_step(description)
     run = decode_run(description, step)

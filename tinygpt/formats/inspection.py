@@ -7,20 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
+from tinygpt.core.modelfile import Front
 from tinygpt.core.models.parameters import Parameter, parameter_count, parameters
 from tinygpt.engines.base import FloatArray
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.convert import TINYGPT, load_model, locate
-from tinygpt.formats.strict_json import Json, plain
-from tinygpt.formats.tinygpt_file import Preamble, read_tinygpt
+from tinygpt.formats.plain_json import Json, plain
+from tinygpt.formats.tinygpt_file import read_tinygpt
 
 
 def inspect_model(path: str | os.PathLike[str], which: str = "best") -> Json:
     """Describe anything `load_model` takes. A .tinygpt file's wrong checksum or NaN is reported, not raised."""
     kind, place = locate(path, which)
     if kind == TINYGPT:
-        checkpoint, preamble, digest = read_tinygpt(place)
-        file_facts = tinygpt_facts(preamble, digest)
+        checkpoint, front, digest = read_tinygpt(place)
+        file_facts = tinygpt_facts(front, digest)
     else:
         checkpoint = load_model(place)
         file_facts = {"has_optimizer": False}
@@ -37,13 +38,13 @@ def inspect_model(path: str | os.PathLike[str], which: str = "best") -> Json:
     return result
 
 
-def tinygpt_facts(preamble: Preamble, digest: str) -> Json:
+def tinygpt_facts(front: Front, digest: str) -> Json:
     return {
-        "version": preamble.version,
-        "layout": preamble.header.get("layout"),  # None: a file of the original, read as [in, out]
-        "has_optimizer": preamble.has_optimizer,
+        "version": front.version,
+        "layout": front.header.get("layout"),  # None: a file of the original, read as [in, out]
+        "has_optimizer": front.arrays == 3,
         "sha256": digest,
-        "sha256_ok": preamble.sha256 == digest if preamble.sha256 else None,  # None: the file states none
+        "sha256_ok": front.sha256 == digest if front.sha256 else None,  # None: the file states none
     }
 
 
@@ -63,6 +64,7 @@ def run_facts(checkpoint: Checkpoint) -> Json:
         "data": checkpoint.data,
         "saved_at": checkpoint.saved_at,
         "lora": checkpoint.lora,
+        "left_out": checkpoint.left_out,
     }
 
 

@@ -7,12 +7,14 @@ import os
 import numpy as np
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import decode_run
+from tinygpt.core.modelfile import LARGEST_STEP
 from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.strict_json import parse_object, whole
 from tinygpt.engines.base import State
 from tinygpt.files import faults_of
-from tinygpt.formats.checkpoint import Checkpoint, checked_vectors
-from tinygpt.formats.header import LARGEST_STEP, decode_run, encode_run
-from tinygpt.formats.strict_json import Json, dumps, parse_object, whole
+from tinygpt.formats.checkpoint import Checkpoint, checked_vectors, describe, with_state
+from tinygpt.formats.plain_json import Json, dumps
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
 
 METADATA_KEY = "tinygpt"  # one key, because the library writes several in any order
@@ -20,7 +22,7 @@ ADAPTER_KEY = "tinygpt-lora"  # the same, of the files of adapters
 
 
 def describe_run(checkpoint: Checkpoint) -> Json:
-    return {"step": int(checkpoint.state.step), **encode_run(checkpoint)}
+    return {"step": int(checkpoint.state.step), **describe(checkpoint)}
 
 
 def described_step(description: Json) -> int:
@@ -56,4 +58,4 @@ def load_safetensors(path: str | os.PathLike[str]) -> Checkpoint:
         w = np.empty(parameter_count(run.config.model), dtype=np.float32)
         for row in rows:
             w[row.offset : row.offset + row.size] = file.read(row.name).reshape(-1)
-        return run.with_state(State(step, w))
+        return with_state(run, State(step, w))

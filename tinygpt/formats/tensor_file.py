@@ -13,11 +13,11 @@ from safetensors import SafetensorError, deserialize, safe_open
 from safetensors.numpy import save_file
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.strict_json import LONGEST_TEXT
 from tinygpt.engines.base import FloatArray
 from tinygpt.files import open_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import require_finite
-from tinygpt.formats.strict_json import LONGEST_HEADER
 
 LENGTH_BYTES = 8  # the file starts with its header's length, little-endian
 DTYPES = ("F32", "F16", "BF16")
@@ -67,9 +67,9 @@ class TensorFile:
 def open_tensors(path: str | os.PathLike[str]) -> Iterator[TensorFile]:
     with open_regular(path) as file:
         header_bytes = int.from_bytes(file.read(LENGTH_BYTES), "little")
-    if header_bytes > LONGEST_HEADER:
+    if header_bytes > LONGEST_TEXT:
         raise TinyGPTError(
-            f"this is no sound safetensors file (a header of {header_bytes} bytes; {LONGEST_HEADER} is the most)"
+            f"this is no sound safetensors file (a header of {header_bytes} bytes; {LONGEST_TEXT} is the most)"
         )
     try:
         with safe_open(path, framework="np") as handle:

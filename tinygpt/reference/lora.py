@@ -21,17 +21,17 @@ from torch.nn import functional as F
 
 from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import decode_run
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters
 from tinygpt.core.rng import LORA_INIT
 from tinygpt.core.sampler import generate
+from tinygpt.core.strict_json import json_object, parse_object, text_of
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.evaluation import evaluate
 from tinygpt.files import faults_of
-from tinygpt.formats.checkpoint import Checkpoint
-from tinygpt.formats.header import decode_run
+from tinygpt.formats.checkpoint import Checkpoint, with_state
+from tinygpt.formats.plain_json import dumps
 from tinygpt.formats.safetensors_file import ADAPTER_KEY, describe_run, described_step
-from tinygpt.formats.strict_json import dumps, json_object, parse_object
-from tinygpt.formats.strict_json import text as checked_text
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
 from tinygpt.kernels.init import normal
 from tinygpt.reference.engine import TorchEngine
@@ -236,7 +236,7 @@ def load_adapter(path: str | os.PathLike[str]) -> Adapter:
         step = described_step(description)
         run = decode_run(description, step)
         stated = json_object(run.lora, "lora")
-        if len(checked_text(stated.get("targets"), "lora.targets")) > LONGEST_TARGETS:
+        if len(text_of(stated.get("targets"), "lora.targets")) > LONGEST_TARGETS:
             raise TinyGPTError(f"lora.targets has more than {LONGEST_TARGETS} characters")
         lora = LoraConfig(**{field.name: stated.get(field.name) for field in LoraConfig.FIELDS})
 
@@ -248,10 +248,10 @@ def load_adapter(path: str | os.PathLike[str]) -> Adapter:
                 file.require_shape(prefix + row.name, row.shape)
         vectors = [np.concatenate([file.read(prefix + row.name).reshape(-1) for row in rows]) for prefix in prefixes]
         return Adapter(
-            name=checked_text(stated.get("name"), "lora.name"),
+            name=text_of(stated.get("name"), "lora.name"),
             lora=lora,
-            base_sha256=checked_text(stated.get("baseSha256"), "lora.baseSha256"),
-            run=run._replace(lora=None).with_state(State(step, *vectors)),
+            base_sha256=text_of(stated.get("baseSha256"), "lora.baseSha256"),
+            run=with_state(run._replace(lora=None), State(step, *vectors)),
         )
 
 

@@ -5,6 +5,10 @@ from collections import namedtuple
 
 from tinygpt.core.config import VOCAB, ModelConfig
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Row = tuple[str, tuple[int, ...], float, float]  # name, shape, std, fill
+
 # offset: where the tensor starts in the flat vector of all parameters (in floats).
 # std: standard deviation of the normal start values; 0 where they are the constant `fill`.
 # decay: whether AdamW's weight decay applies (tensors of two or more dims).
@@ -13,44 +17,60 @@ Parameter = namedtuple("Parameter", ("name", "shape", "offset", "size", "std", "
 INIT_STD = 0.02
 
 
-def parameters(model: ModelConfig) -> list[Parameter]:
-    """All parameters in the order of the model file. A linear weight is [out, in], as in PyTorch."""
-    C, H = model.d_model, model.d_mlp
-    # Residual projections start smaller, so that the stream's variance does not grow with depth.
-    residual_std = INIT_STD / math.sqrt(2 * model.layers)
-    rows: list[tuple[str, tuple[int, ...], float, float]] = [
+def outer_rows(model: ModelConfig) -> "list[Row]":
+    C = model.d_model
+    return [
         ("token_embedding.weight", (VOCAB, C), INIT_STD, 0.0),
         ("position_embedding.weight", (model.ctx, C), INIT_STD, 0.0),
         ("ln_final.weight", (C,), 0.0, 1.0),
         ("ln_final.bias", (C,), 0.0, 0.0),
     ]
+
+
+def block_rows(model: ModelConfig) -> "list[Row]":
+    """Of each block, without its name. A linear weight is [out, in], as in PyTorch."""
+    C, H = model.d_model, model.d_mlp
+    # Residual projections start smaller, so that the stream's variance does not grow with depth.
+    residual_std = INIT_STD / math.sqrt(2 * model.layers)
+    rows: list[Row] = [("ln1.weight", (C,), 0.0, 1.0), ("ln1.bias", (C,), 0.0, 0.0)]
+    for projection in ("q_proj", "k_proj", "v_proj", "o_proj"):
+        std = residual_std if projection == "o_proj" else INIT_STD
+        rows.append((f"attn.{projection}.weight", (C, C), std, 0.0))
+        rows.append((f"attn.{projection}.bias", (C,), 0.0, 0.0))
+    rows += [("ln2.weight", (C,), 0.0, 1.0), ("ln2.bias", (C,), 0.0, 0.0)]
+    rows += [("mlp.fc_in.weight", (H, C), INIT_STD, 0.0), ("mlp.fc_in.bias", (H,), 0.0, 0.0)]
+    rows += [("mlp.fc_out.weight", (C, H), residual_std, 0.0), ("mlp.fc_out.bias", (C,), 0.0, 0.0)]
+    return rows
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    return shape[0] * (shape[1] if len(shape) == 2 else 1)
+
+
+def parameters(model: ModelConfig) -> list[Parameter]:
+    """All parameters in the order of the model file."""
+    rows = outer_rows(model)
+    block = block_rows(model)
     for layer in range(model.layers):
-        block = f"blocks.{layer}."
-        rows.append((block + "ln1.weight", (C,), 0.0, 1.0))
-        rows.append((block + "ln1.bias", (C,), 0.0, 0.0))
-        for projection in ("q_proj", "k_proj", "v_proj", "o_proj"):
-            std = residual_std if projection == "o_proj" else INIT_STD
-            rows.append((f"{block}attn.{projection}.weight", (C, C), std, 0.0))
-            rows.append((f"{block}attn.{projection}.bias", (C,), 0.0, 0.0))
-        rows.append((block + "ln2.weight", (C,), 0.0, 1.0))
-        rows.append((block + "ln2.bias", (C,), 0.0, 0.0))
-        rows.append((block + "mlp.fc_in.weight", (H, C), INIT_STD, 0.0))
-        rows.append((block + "mlp.fc_in.bias", (H,), 0.0, 0.0))
-        rows.append((block + "mlp.fc_out.weight", (C, H), residual_std, 0.0))
-        rows.append((block + "mlp.fc_out.bias", (C,), 0.0, 0.0))
+        rows += [(f"blocks.{layer}.{name}", shape, std, fill) for name, shape, std, fill in block]
 
     result = []
     offset = 0
     for name, shape, std, fill in rows:
-        size = shape[0] * (shape[1] if len(shape) == 2 else 1)
+        size = size_of(shape)
         result.append(Parameter(name, shape, offset, size, std, fill, len(shape) >= 2))
         offset += size
     return result
 
 
+def tensor_count(model: ModelConfig) -> int:
+    return len(outer_rows(model)) + model.layers * len(block_rows(model))
+
+
 def parameter_count(model: ModelConfig) -> int:
-    last = parameters(model)[-1]
-    return int(last.offset + last.size)
+    """How many floats, without a list of them: a stranger's config may name a giant."""
+    outer = sum([size_of(row[1]) for row in outer_rows(model)])
+    return outer + model.layers * sum([size_of(row[1]) for row in block_rows(model)])
 
 
 def is_linear_weight(name: str) -> bool:

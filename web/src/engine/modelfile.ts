@@ -1,29 +1,129 @@
-// The bytes of a .tinygpt file, see docs/format.md. What the header says is Python's; here are the bytes around it.
+// The bytes of a .tinygpt file, see docs/format.md. What its front says is Python's; here floats are moved and checked.
 import type { RunFacts, State } from "./contract.ts";
+import type { RunConfig } from "./protocol.ts";
 
 const PREFIX = 12; // magic, version, length of the header
+const STEP = 4;
+const FLOAT = 4;
 const VERSION = 2;
-
-interface Entry {
-  name: string;
-  shape: number[];
-}
 
 type ModelShape = Pick<RunFacts, "parameters" | "moves">;
 
-export interface ModelFile {
-  header: Record<string, unknown>;
-  step: number;
-  state: Uint8Array; // behind the step
+/** core/tab_file.py: each text is JSON, but for the header, which is the file's own. */
+export interface Reader {
+  measure(request: string): string;
+  front(request: string, header: string): string;
 }
 
-/** The state as a file holds it: the step, then w, m and v of each parameter. */
+/** All that a file says, and where its floats lie. */
+export interface Front {
+  config: RunConfig;
+  progress: { step: number; loss: number | null; history: [step: number, loss: number][]; sample: string };
+  leftOut: string; // a sentence on what was not understood, or nothing
+  parameters: number;
+  arrays: number; // w, m and v, or w
+  sha256: string; // of the state, or nothing
+  /** Places in the file, where m and v follow w, and in the model's order; where it is to be turned, to how many rows and columns. */
+  pieces: [name: string, at: number, offset: number, size: number, rows: number, columns: number][];
+  damaged: string; // what to say of another digest,
+  notFinite: string; // and, behind its name, of a tensor with NaN in it
+}
+
+/** A file that was found to be sound: its front, its digest and every float. */
+export class ModelFile {
+  readonly front: Front;
+  private readonly state: Uint8Array<ArrayBuffer>; // the step, then the floats
+
+  private constructor(front: Front, state: Uint8Array<ArrayBuffer>) {
+    this.front = front;
+    this.state = state;
+  }
+
+  static async open(bytes: Uint8Array<ArrayBuffer>, reader: Reader): Promise<ModelFile> {
+    const size = bytes.length;
+    const prefix = Array.from(bytes.subarray(0, PREFIX));
+    const { length } = answer<{ length: number }>(reader.measure(JSON.stringify({ prefix, size })));
+    const state = bytes.subarray(PREFIX + length);
+    const step = Array.from(state.subarray(0, STEP));
+    const header = jsonText(bytes.subarray(PREFIX, PREFIX + length));
+    const front = answer<Front>(reader.front(JSON.stringify({ prefix, step, size }), header));
+    if (front.sha256 && front.sha256 !== (await digest(state))) throw new Error(front.damaged);
+    const file = new ModelFile(front, state);
+    file.requireFinite();
+    return file;
+  }
+
+  /** The tensors as an engine takes them. */
+  tensors(): State {
+    const { arrays, parameters, pieces, progress } = this.front;
+    const vectors = Array.from({ length: arrays }, () => new Float32Array(parameters));
+    for (const [, at, offset, size, rows, columns] of pieces)
+      vectors.forEach((vector, array) => {
+        const stored = this.floats(at + array * size, size);
+        vector.set(rows ? turned(stored, rows, columns) : stored, offset);
+      });
+    const [w, m = null, v = null] = vectors;
+    return { step: progress.step, w: w!, m, v };
+  }
+
+  private requireFinite(): void {
+    const { arrays, pieces, notFinite } = this.front;
+    for (const [name, at, , size] of pieces) {
+      let zero = 0; // times anything but NaN and infinity
+      for (const value of this.floats(at, arrays * size)) zero += 0 * value;
+      if (zero !== 0) throw new Error(`${name} ${notFinite}`);
+    }
+  }
+
+  /** A copy: they need not lie where a view of floats may begin. */
+  private floats(at: number, size: number): Float32Array {
+    const start = STEP + FLOAT * at;
+    return new Float32Array(this.state.slice(start, start + FLOAT * size).buffer);
+  }
+}
+
+function answer<T extends object>(text: string): T {
+  const told = JSON.parse(text) as T | { error: string };
+  if ("error" in told) throw new Error(told.error);
+  return told;
+}
+
+/** The header's text. MicroPython would also take what is neither UTF-8 nor JSON. */
+function jsonText(bytes: Uint8Array): string {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new Error("the header is not UTF-8 text");
+  }
+  try {
+    JSON.parse(text);
+  } catch (error) {
+    throw new Error(`the header is broken JSON (${error instanceof Error ? error.message : error})`);
+  }
+  return text;
+}
+
+/** A matrix that lies as [columns, rows], as [rows, columns]. */
+function turned(values: Float32Array, rows: number, columns: number): Float32Array {
+  const result = new Float32Array(values.length);
+  for (let row = 0; row < rows; row++)
+    for (let column = 0; column < columns; column++) result[row * columns + column] = values[column * rows + row]!;
+  return result;
+}
+
+async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const made = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(made, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The state as a file holds it: the step, then w, m and v of each parameter, with zeros for moments that are not there. */
 export function stateBytes(recipe: ModelShape, { step, w, m, v }: State): Uint8Array<ArrayBuffer> {
-  const vectors = m && v ? [w, m, v] : [w];
+  const vectors = [w, m ?? new Float32Array(w.length), v ?? new Float32Array(w.length)];
   const floats = new Float32Array(1 + vectors.length * w.length);
   new DataView(floats.buffer).setInt32(0, step, true);
   let at = 1;
-  for (const [offset, , size] of inFileOrder(recipe))
+  for (const [offset, , size] of [...recipe.moves].sort((a, b) => a[0] - b[0]))
     for (const vector of vectors) {
       floats.set(vector.subarray(offset, offset + size), at);
       at += size;
@@ -31,14 +131,9 @@ export function stateBytes(recipe: ModelShape, { step, w, m, v }: State): Uint8A
   return new Uint8Array(floats.buffer);
 }
 
-function inFileOrder(recipe: ModelShape): RunFacts["moves"] {
-  return [...recipe.moves].sort((a, b) => a[0] - b[0]);
-}
-
 export async function writeModelFile(header: Record<string, unknown>, state: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
-  const digest = await crypto.subtle.digest("SHA-256", state);
-  const sha256 = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  const text = new TextEncoder().encode(JSON.stringify({ ...header, savedAt: new Date().toISOString(), sha256 }));
+  const stated = { ...header, savedAt: new Date().toISOString(), sha256: await digest(state) };
+  const text = new TextEncoder().encode(JSON.stringify(stated));
   const file = new Uint8Array(PREFIX + text.length + state.length);
   file.set(new TextEncoder().encode("TGPT"));
   new DataView(file.buffer).setUint32(4, VERSION, true);
@@ -46,68 +141,4 @@ export async function writeModelFile(header: Record<string, unknown>, state: Uin
   file.set(text, PREFIX);
   file.set(state, PREFIX + text.length);
   return file;
-}
-
-export function readModelFile(file: Uint8Array): ModelFile {
-  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
-  const magic = new TextDecoder().decode(file.subarray(0, 4));
-  if (magic !== "TGPT" || file.length < PREFIX) throw new Error("this is no .tinygpt file: it does not start with 'TGPT'");
-  const version = view.getUint32(4, true);
-  if (version !== 1 && version !== VERSION)
-    throw new Error(`the file's version ${version} is unknown; this page reads 1 and ${VERSION}`);
-  const end = PREFIX + view.getUint32(8, true);
-  if (end + 4 > file.length) throw new Error("the file ends within its header");
-  let header: unknown;
-  try {
-    header = JSON.parse(new TextDecoder().decode(file.subarray(PREFIX, end)));
-  } catch {
-    throw new Error("the file's header is no JSON");
-  }
-  if (typeof header !== "object" || header === null || Array.isArray(header)) throw new Error("the file's header is no object");
-  return { header: header as ModelFile["header"], step: view.getInt32(end, true), state: file.subarray(end + 4) };
-}
-
-/** The file's tensors as an engine takes them, once they agree with the recipe and with the file's own digest. */
-export async function stateOf({ header, step, state }: ModelFile, recipe: ModelShape): Promise<State> {
-  const vectors = [3, 1].find((count) => state.length === 4 * count * recipe.parameters);
-  if (!vectors)
-    throw new Error(`the file has ${state.length} bytes of state, which do not fit a model of ${recipe.parameters} parameters`);
-  const sizes = inFileOrder(recipe);
-  const manifest = header.manifest as Entry[] | undefined;
-  if (manifest && manifest.length !== sizes.length)
-    throw new Error(`the file lists ${manifest.length} tensors, but its model has ${sizes.length}`);
-  if (typeof header.sha256 === "string" && header.sha256) {
-    const whole = new Uint8Array(4 + state.length);
-    new DataView(whole.buffer).setInt32(0, step, true);
-    whole.set(state, 4);
-    const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", whole));
-    const found = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
-    if (found !== header.sha256.toLowerCase()) throw new Error("the file's state does not match its sha256: it is damaged");
-  }
-  const floats = new Float32Array(state.slice().buffer);
-  const made = Array.from({ length: vectors }, () => new Float32Array(recipe.parameters));
-  let at = 0;
-  sizes.forEach(([offset, , size], index) => {
-    for (const vector of made) {
-      const part = floats.subarray(at, at + size);
-      vector.set(header.layout === "out_in" ? part : turned(part, manifest?.[index]), offset);
-      at += size;
-    }
-  });
-  if (!made.every((vector) => vector.every(Number.isFinite))) throw new Error("the file's state holds NaN or infinity");
-  return { step, w: made[0]!, m: made[1] ?? null, v: made[2] ?? null };
-}
-
-/** A linear weight that lies as [in, out], as [out, in]. The original's files hold theirs so. */
-function turned(values: Float32Array, entry: Entry | undefined): Float32Array {
-  if (!entry) throw new Error("files of version 1 are not read here; convert it with: tinygpt convert");
-  const linear = /(_proj|fc_in|fc_out)\.weight$/.test(entry.name);
-  if (!linear) return values;
-  const expanding = entry.name.endsWith("fc_in.weight");
-  const contracting = entry.name.endsWith("fc_out.weight");
-  const [long, short] = [Math.max(...entry.shape), Math.min(...entry.shape)];
-  const [rows, cols] = expanding ? [long, short] : contracting ? [short, long] : [short, short]; // [out, in]
-  const result = new Float32Array(values.length);
-  for (let out = 0; out < rows!; out++) for (let i = 0; i < cols!; i++) result[out * cols! + i] = values[i * rows! + out]!;
-  return result;
 }

@@ -5,7 +5,7 @@
 //
 // The worker first says "ready". After "start" it may tell of "progress", then sends "started", then core's events, then one of "stopped" or
 // "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "sample" by "sampled", or by "error".
-// Until "started" or "opened" the model that is in the worker stays there.
+// "check" is answered by "checked" or "error", and touches nothing. Until "started" or "opened" the model that is in the worker stays there.
 
 /** Any settings of core/config.py's ModelConfig and TrainConfig, by name, over the preset's. */
 export type Changes = Record<string, number | string>;
@@ -72,10 +72,11 @@ export type ToWorker =
       engine?: EngineName; // absent: WebAssembly
       threads?: number; // of WebAssembly; 0 or absent: as many as the machine has
       build?: WasmBuild; // absent: the best one that runs
-      resume?: Uint8Array | "in hand"; // a .tinygpt file to go on from, or the model in the worker; its settings win over the preset's
+      resume?: Uint8Array<ArrayBuffer> | "in hand"; // a .tinygpt file to go on from, or the model in the worker; its settings win over the preset's
       prompt?: string; // what samples begin with
     }
-  | { type: "open"; resume: Uint8Array; engine: EngineName; threads: number } // takes a file's model to the worker, to write
+  | { type: "check"; name: string; bytes: Uint8Array<ArrayBuffer> } // a .tinygpt file, which comes back with the answer
+  | { type: "open"; resume: Uint8Array<ArrayBuffer>; engine: EngineName; threads: number } // takes a file's model to the worker, to write
   | { type: "stop" } // ends the run after the step in progress
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
@@ -103,6 +104,16 @@ export interface SavedFile {
   step: number;
 }
 
+/** A file of which every byte was found to be sound, and what it says of its model. */
+export interface CheckedFile {
+  file: SavedFile;
+  config: RunConfig;
+  loss: number | null;
+  history: [step: number, loss: number][];
+  sample: string;
+  leftOut: string; // a sentence on what was not understood, or nothing
+}
+
 export type FromWorker =
   | { type: "ready"; capabilities: Capabilities; presets: Preset[]; knobs: Knob[]; defaultPreset: string }
   | { type: "progress"; made: number; of: number } // kernels compiled for the GPU
@@ -117,6 +128,7 @@ export type FromWorker =
       advice: string[]; // core's remarks on corpus, model and steps that do not fit one another
     }
   | { type: "event"; event: CoreEvent }
+  | ({ type: "checked" } & CheckedFile)
   | ({ type: "saved" } & SavedFile)
   | { type: "sampled"; text: string }
   | { type: "stopped"; reason: StopReason; step: number; message?: string } // why it diverged

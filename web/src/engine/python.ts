@@ -2,6 +2,7 @@
 import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
 import type { Engine, GpuRecipe, Recipe } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
+import type { Front, Reader } from "./modelfile.ts";
 import type { Knob, Preset, RunConfig } from "./protocol.ts";
 
 const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan, and is swept at every return to JavaScript
@@ -17,8 +18,7 @@ export interface Request {
   changes: Record<string, number | string>;
   bytes: number | null; // of the text; null: the model only writes
   prompt?: string;
-  header?: unknown; // of the file to go on from
-  step?: number;
+  from?: Pick<Front, "config" | "progress">; // what to go on from
   device?: DeviceFacts; // of the GPU to plan for; absent: plan for WebAssembly
 }
 
@@ -51,6 +51,7 @@ export interface Session {
   attach(engine: Bridge, page: Page): void;
   train(): Promise<string>;
   attend(): Promise<void>;
+  stands(): string; // a Request's `from`
   header_text(): string;
 }
 
@@ -62,6 +63,7 @@ interface Tab {
 export interface Python {
   facts(): Facts;
   session(request: Request): Session;
+  reader: Reader; // of .tinygpt files
   /** Runs a script; for tests. */
   run(script: string): void;
 }
@@ -80,11 +82,12 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core import tab");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core import tab, tab_file");
   const tab = python.globals.get("tab") as Tab;
   return {
     facts: () => JSON.parse(tab.facts()) as Facts,
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
+    reader: python.globals.get("tab_file") as Reader,
     run: (script) => python.runPython(script),
   };
 }

@@ -3,7 +3,7 @@ import type { State } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
 import { stateBytes, writeModelFile } from "./modelfile.ts";
 import type { CoreEvent, FromWorker, SavedFile, ToWorker } from "./protocol.ts";
-import { bridge, lastLine, type Page, type Plan, type Session } from "./python.ts";
+import { bridge, lastLine, type Page, type Plan, type Request, type Session } from "./python.ts";
 import type { WasmEngine } from "./wasm.ts";
 import { WebGpuEngine } from "./webgpu.ts";
 
@@ -87,9 +87,8 @@ export class Run implements Page {
   }
 
   /** What another run needs to know to go on from here. */
-  stands(): { header: unknown; step: number } {
-    const header = JSON.parse(this.session.header_text()) as { rng: { step: number } };
-    return { header, step: header.rng.step };
+  stands(): NonNullable<Request["from"]> {
+    return JSON.parse(this.session.stands()) as NonNullable<Request["from"]>;
   }
 
   async export(): Promise<Kept> {

@@ -3,7 +3,7 @@ import * as assets from "./assets.ts";
 import type { GpuRecipe, Recipe } from "./contract.ts";
 import { capabilities } from "./features.ts";
 import { Gpu } from "./gpu.ts";
-import { readModelFile, stateOf } from "./modelfile.ts";
+import { ModelFile } from "./modelfile.ts";
 import type { PlayerOptions } from "./player.ts";
 import type { ToWorker } from "./protocol.ts";
 import { lastLine, type Plan, type Python, type Session } from "./python.ts";
@@ -20,7 +20,7 @@ interface Prepared {
   plan: Plan;
   gpu: Gpu | null;
   /** What it goes on from, given the model that was in the worker. */
-  state: (inHand: Kept | null) => Promise<Kept | null>;
+  state: (inHand: Kept | null) => Kept | null;
 }
 
 let python: Python;
@@ -28,8 +28,8 @@ let run: Run | null = null;
 
 async function prepare(wish: Wish): Promise<Prepared> {
   const { resume } = wish;
-  const file = resume instanceof Uint8Array ? readModelFile(resume) : null;
-  const origin = resume === "in hand" ? inHand().stands() : file && { header: file.header, step: file.step };
+  const file = resume instanceof Uint8Array ? await ModelFile.open(resume, python.reader) : null;
+  const from = resume === "in hand" ? inHand().stands() : file && { config: file.front.config, progress: file.front.progress };
   const gpu = wish.engine === "webgpu" ? await Gpu.open() : null;
   try {
     const session = python.session({
@@ -37,12 +37,12 @@ async function prepare(wish: Wish): Promise<Prepared> {
       changes: wish.changes ?? {},
       bytes: wish.text?.length ?? null,
       ...(wish.prompt ? { prompt: wish.prompt } : {}),
-      ...origin,
+      ...(from ? { from } : {}),
       ...(gpu ? { device: gpu.facts() } : {}),
     });
     const plan = JSON.parse(session.plan()) as Plan;
-    const read = async (): Promise<Kept | null> => file && { header: JSON.stringify(file.header), state: await stateOf(file, plan.recipe) };
-    return { session, plan, gpu, state: (kept) => (resume && !file ? Promise.resolve(kept) : read()) };
+    const read = (): Kept | null => file && { header: session.header_text(), state: file.tensors() };
+    return { session, plan, gpu, state: (kept) => (resume && !file ? kept : read()) };
   } catch (error) {
     gpu?.close();
     throw error;
@@ -82,7 +82,7 @@ async function begin({ session, plan, gpu, state }: Prepared, wish: Wish, aside:
   try {
     const text = wish.text ?? new Uint8Array();
     engine.loadCorpus(text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes));
-    const from = await state(aside);
+    const from = state(aside);
     if (from) await engine.importState(from.state);
     const { config, parameters, trainBytes, valBytes, advice } = plan;
     const facts = { config, engine: engine.describe(), parameters, arenaBytes: engine.bytes, trainBytes, valBytes, advice };
@@ -106,8 +106,22 @@ async function makeEngine({ recipe }: Plan, gpu: Gpu | null, { threads, build }:
   return WasmEngine.create(recipe as Recipe, options);
 }
 
+/** A file's facts, once all of it was looked at. */
+async function check({ name, bytes }: Extract<ToWorker, { type: "check" }>): Promise<void> {
+  try {
+    const { config, progress, leftOut } = (await ModelFile.open(bytes, python.reader)).front;
+    const { step, loss, history, sample } = progress;
+    say({ type: "checked", file: { bytes, name, step }, config, loss, history, sample, leftOut }, [bytes.buffer]);
+  } catch (error) {
+    throw new Error(`the file ${name} cannot be loaded: ${lastLine(error)}`);
+  }
+}
+
 async function handle(message: ToWorker): Promise<void> {
   switch (message.type) {
+    case "check":
+      await check(message);
+      return;
     case "start":
     case "open":
       if (run?.training) throw new Error("a run is under way; stop it first");

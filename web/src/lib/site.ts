@@ -6,10 +6,6 @@ export interface SitePreset extends Preset {
   arenaBytes: number; // the memory a run takes
 }
 
-export interface SiteKnob extends Knob {
-  fileKey: string; // the setting's name in a .tinygpt file's config
-}
-
 export interface SiteCorpus {
   name: string;
   title: string;
@@ -22,14 +18,14 @@ export interface Site {
   version: string;
   defaultPreset: string;
   presets: SitePreset[];
-  knobs: SiteKnob[];
+  knobs: Knob[];
   untrainedLoss: number; // of a model that knows nothing: ln 256
   corpus: SiteCorpus;
 }
 
 export const site = stated as Site;
 
-export function knob(section: Knob["section"], name: string): SiteKnob {
+export function knob(section: Knob["section"], name: string): Knob {
   const found = site.knobs.find((row) => row.section === section && row.name === name);
   if (!found) throw new Error(`core has no setting ${section}.${name}`);
   return found;

@@ -1,8 +1,7 @@
 // What the page's parts hand one another.
-import type { Changes, EngineName, RunConfig } from "../engine/protocol";
-import type { ModelFile } from "../lib/modelFile";
+import type { Changes, EngineName, RunConfig, SavedFile } from "../engine/protocol";
 
-export type Phase = "loading" | "idle" | "starting" | "training" | "stopping" | "writing" | "broken";
+export type Phase = "loading" | "idle" | "checking" | "starting" | "training" | "stopping" | "writing" | "broken";
 
 export interface Sample {
   id: number;
@@ -20,7 +19,7 @@ export interface Model {
   title: string;
   config: RunConfig;
   step: number;
-  file: ModelFile | null;
+  file: SavedFile | null;
 }
 
 /** What to train: settings over a preset's, and on what text. */

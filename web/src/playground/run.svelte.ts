@@ -2,8 +2,7 @@
 import { Curve } from "../lib/curve";
 import { count } from "../lib/format";
 import { site } from "../lib/site";
-import type { Capabilities, CoreEvent, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
-import { parseModelFile, type ModelFile } from "../lib/modelFile";
+import type { Capabilities, CheckedFile, CoreEvent, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
 import type { Machine, Means, Model, Notice, Order, Phase, Sample } from "./kinds";
 
 type Started = Extract<FromWorker, { type: "started" | "opened" }>;
@@ -56,6 +55,11 @@ export class Run {
 
   get busy(): boolean {
     return this.phase === "starting" || this.phase === "training" || this.phase === "stopping";
+  }
+
+  /** With something short that cannot be stopped. */
+  get occupied(): boolean {
+    return this.phase === "checking" || this.phase === "writing";
   }
 
   connect(): void {
@@ -117,17 +121,35 @@ export class Run {
     this.send({ type: "sample", prompt: this.prompt, settings: {} });
   }
 
-  /** Put a file's model in hand. */
-  load(file: ModelFile): void {
-    this.reset(Number(file.config.train["steps"]), file.history);
-    this.savedAt = file.step;
+  /** Have the worker check a file. Its model is put in hand once every byte is found sound; else what is in hand stays. */
+  async load(chosen: File): Promise<void> {
+    const { name } = chosen;
+    const before = this.phase;
+    this.phase = "checking";
+    try {
+      const bytes = new Uint8Array(await chosen.arrayBuffer());
+      if (!this.worker) this.connect();
+      this.phase = "checking";
+      this.send({ type: "check", name, bytes }, [bytes.buffer]);
+    } catch {
+      this.phase = before;
+      this.complain(`${name} cannot be read; it may be larger than this browser lets a page hold.`);
+    }
+  }
+
+  private onChecked({ file, config, loss, history, sample, leftOut }: CheckedFile): void {
+    const { name, step } = file;
+    this.reset(Number(config.train["steps"]), history);
+    this.savedAt = step;
     this.advice = [];
-    this.model = { title: file.name, config: file.config, step: file.step, file };
+    this.model = { title: name, config, step, file };
     this.started = null;
-    this.step = file.step;
-    this.loss = file.loss;
-    this.notice = { kind: "info", text: `Loaded ${file.name}: step ${count(file.step)}. It has not left this machine.` };
-    if (file.sample) this.addSample(`step ${count(file.step)}, from the file`, file.sample);
+    this.step = step;
+    this.loss = loss;
+    const text = `Loaded ${name}: step ${count(step)}. It has not left this machine.`;
+    this.notice = leftOut ? { kind: "warning", text: `${text} ${leftOut}` } : { kind: "info", text };
+    if (sample) this.addSample(`step ${count(step)}, from the file`, sample);
+    this.phase = "idle";
   }
 
   complain(text: string): void {
@@ -146,8 +168,8 @@ export class Run {
     this.send({ type: "start", preset, changes, text, engine, threads, ...more });
   }
 
-  private send(message: ToWorker): void {
-    this.worker?.postMessage(message);
+  private send(message: ToWorker, transfer: Transferable[] = []): void {
+    this.worker?.postMessage(message, transfer);
   }
 
   private take(message: FromWorker): void {
@@ -163,6 +185,9 @@ export class Run {
       case "started":
         this.compiled = null;
         this.onStarted(message);
+        break;
+      case "checked":
+        this.onChecked(message);
         break;
       case "opened":
         this.compiled = null;
@@ -243,7 +268,7 @@ export class Run {
   }
 
   private onError({ message, instead, lost }: Failure): void {
-    const kept = instead && this.model && !this.model.file ? parseModelFile(instead.name, instead.bytes.buffer) : null;
+    const kept = instead && this.model && !this.model.file ? instead : null;
     this.onSaved = null;
     this.compiled = null;
     this.lost = lost ?? false;
@@ -255,7 +280,7 @@ export class Run {
   }
 
   /** The GPU is gone, and the model in it: in hand is what was kept, as a file. */
-  private onLost(kept: ModelFile | null): void {
+  private onLost(kept: SavedFile | null): void {
     if (kept) {
       this.returnTo(kept.step);
       this.complain(`${this.notice!.text} The model as of step ${count(kept.step)} is in hand.`);

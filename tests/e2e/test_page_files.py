@@ -1,0 +1,68 @@
+"""Files that the page is given: it says "Loaded" of a sound one only, and what was in hand stays in hand otherwise."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from page_helpers import OpenPage, press, stat, step
+from playwright.sync_api import Page, expect
+
+from tinygpt.formats import save_tinygpt
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
+from format_samples import OriginalFile, packed, sample_checkpoint
+
+pytestmark = pytest.mark.xdist_group("page")
+
+
+def load(page: Page, path: Path, raw: bytes | None = None) -> None:
+    if raw is not None:
+        path.write_bytes(raw)
+    page.locator("input[accept='.tinygpt']").set_input_files(path)
+
+
+def test_a_file_is_checked_whole_before_it_is_called_loaded(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    good = tmp_path / "good.tinygpt"
+    save_tinygpt(good, sample_checkpoint())
+    load(page, good)
+    expect(page.get_by_role("alert")).to_contain_text("Loaded good.tinygpt: step 40.")
+
+    whole = good.read_bytes()
+    swapped = bytearray(whole)
+    swapped[-9] ^= 1
+    original = OriginalFile()
+    floats = np.frombuffer(original.state[4:], "<f4").copy()
+    floats[7] = np.nan
+    diverged = packed(2, original.header(), original.state[:4] + floats.tobytes())
+    negative = packed(2, original.header(), struct.pack("<i", -5) + original.state[4:])
+    for name, raw, fault in (
+        ("cut", whole[:-100], "the header promises"),
+        ("damaged", bytes(swapped), "the state does not match its sha256: the file is damaged"),
+        ("diverged", diverged, "token_embedding.weight holds NaN or infinity"),
+        ("negative", negative, "the state's step must be from 0"),
+        ("front", whole[:4000], "the header is said to have"),
+    ):
+        load(page, tmp_path / name, raw)
+        expect(page.get_by_role("alert")).to_contain_text(f"The file {name} cannot be loaded: {fault}")
+        expect(page.locator("[data-phase=idle]")).to_have_count(1)
+        assert step(page) == 40
+    press(page, "Write")  # the good one is still in hand
+    expect(page.locator("article pre").first).not_to_be_empty()
+
+
+def test_the_originals_files_load(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    original = OriginalFile()
+    load(page, tmp_path / "old.tinygpt", original.v1())
+    expect(page.get_by_role("alert")).to_have_text("Loaded old.tinygpt: step 123. It has not left this machine.")
+    new = original.v2(
+        finalLoss={"step": 123, "train": 3.25, "val": None}, bestVal={"loss": 3.5, "step": 100}, hue="red"
+    )
+    load(page, tmp_path / "new.tinygpt", new)
+    expect(page.get_by_role("alert")).to_contain_text("What could not be understood was left out: hue.")
+    assert stat(page, "loss") == "3.250"

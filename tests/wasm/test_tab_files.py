@@ -1,0 +1,203 @@
+"""A file in the tab: what the page's reader takes, refuses and loads is what Python's takes, refuses and loads."""
+
+import base64
+import hashlib
+import json
+import math
+import random
+import struct
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bad_headers import CHANGES, JSON_FAULTS, parts, put
+from format_samples import OriginalFile, packed, sample_checkpoint
+from test_tab import evaluate
+
+from tinygpt.core.config import ModelConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import left_out_sentence
+from tinygpt.formats import load_tinygpt, save_tinygpt
+
+OPEN = """
+const { ModelFile } = await import("/engine/modelfile.ts");
+const hex = (bytes) => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const digest = async (floats) => floats && hex(await crypto.subtle.digest("SHA-256", floats));
+const opened = [];
+for (const text of FILES) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  try {
+    const file = await ModelFile.open(bytes, python.reader);
+    const { step, w, m, v } = file.tensors();
+    const { config, progress, leftOut } = file.front;
+    const { loss, history, sample } = progress;
+    const vectors = [await digest(w), await digest(m), await digest(v)];
+    opened.push({ step, vectors, config, loss, history, sample, leftOut });
+  } catch (error) {
+    opened.push({ error: error.message });
+  }
+}
+return opened;
+"""
+
+
+def in_the_tab(chromium, *files: bytes) -> list[dict]:
+    return evaluate(chromium, OPEN, FILES=[base64.b64encode(file).decode() for file in files])
+
+
+def in_python(path, file: bytes) -> dict:
+    path.write_bytes(file)
+    try:
+        found = load_tinygpt(path)
+    except TinyGPTError as fault:
+        return {"error": str(fault).removeprefix(f"{path}: ")}
+    vectors = [vector if vector is None else hashlib.sha256(vector).hexdigest() for vector in found.state[1:]]
+    progress = found.progress
+    return {
+        "step": found.state.step,
+        "vectors": vectors,
+        "config": found.config.as_dict(),
+        "loss": progress.loss,
+        "history": [list(point) for point in progress.history.points],
+        "sample": progress.sample,
+        "leftOut": left_out_sentence(found.left_out),
+    }
+
+
+def in_words(result: dict) -> dict:
+    """The two interpreters word the fault within a broken text differently."""
+    return {"error": result["error"].partition(" (")[0]} if "error" in result else result
+
+
+def assert_agree(chromium, tmp_path, files: list[bytes]) -> list[dict]:
+    expected = [in_python(tmp_path / "a.tinygpt", file) for file in files]
+    for got, wanted, file in zip(in_the_tab(chromium, *files), expected, files, strict=True):
+        assert in_words(got) == in_words(wanted), file[:200]
+    return expected
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("good") / "good.tinygpt"
+    save_tinygpt(path, sample_checkpoint())
+    return path.read_bytes()
+
+
+def reordered(original: OriginalFile, first: str, second: str) -> bytes:
+    """The same model with two tensors swapped, in the manifest and in the state."""
+    arrays = original.arrays
+    chunks = {}
+    for entry in original.manifest:
+        start = 4 + 4 * entry["floatOffset"]
+        chunks[entry["name"]] = original.state[start : start + 4 * arrays * math.prod(entry["shape"])]
+    names = {first: second, second: first}
+    by_name = {entry["name"]: entry for entry in original.manifest}
+    manifest, state = [], original.state[:4]
+    for entry in original.manifest:
+        name = names.get(entry["name"], entry["name"])
+        manifest.append({**by_name[name], "floatOffset": (len(state) - 4) // 4})
+        state += chunks[name]
+    return packed(2, {**original.header(), "manifest": manifest}, state)
+
+
+def test_good_files(chromium, tmp_path, good):
+    full, bare = OriginalFile(), OriginalFile(optimizer=False)
+    linear = ("_proj.weight", "fc_in.weight", "fc_out.weight")
+    turned = [
+        {**entry, "shape": entry["shape"][::-1] if entry["name"].endswith(linear) else entry["shape"]}
+        for entry in full.manifest
+    ]
+    alone = [{**entry, "floatOffset": entry["floatOffset"] // 3} for entry in full.manifest]
+    files = [good, full.v1(), full.v2(), bare.v1(), bare.v2(), full.v2(layout="out_in")]
+    files += [full.v2(layout="in_out", manifest=turned), full.v2(manifest=turned), full.v2(manifest=alone)]
+    files.append(full.v2(sample="\ud83d\ude00 \ud83d!", colour=1, lossHistory=[[1, 5], [2, None], "x", [3, 4]]))
+    files.append(full.v2(finalLoss={"step": 9, "train": 3.5, "val": None}, bestVal={"loss": 3.0, "step": 2}))
+    results = assert_agree(chromium, tmp_path, files)
+    assert not any("error" in result for result in results)
+    assert results[1]["vectors"] == results[2]["vectors"] == results[6]["vectors"] != results[5]["vectors"]
+
+
+def test_the_manifest_says_the_order(chromium, tmp_path):
+    original = OriginalFile()
+    swapped = reordered(original, "blocks.0.attn.q_proj.weight", "blocks.0.attn.k_proj.weight")
+    results = assert_agree(chromium, tmp_path, [original.v2(), swapped])
+    assert swapped != original.v2() and results[0]["vectors"] == results[1]["vectors"]
+
+
+def test_bad_files(chromium, tmp_path, good):
+    original = OriginalFile()
+    files = [b"", b"PK\3\4" + good[4:], good[:11], good[:4] + struct.pack("<I", 3) + good[8:], good[:-1], good + b"\0"]
+    files += [
+        good[:8] + b"\xff" * 4 + good[12:],
+        packed(2, b'{"a" 1}', bytes(4)),
+        packed(2, b"\xef\xbb\xbf{}", bytes(4)),
+    ]
+    files.append(packed(2, original.header(), struct.pack("<i", -1) + original.state[4:]))
+    files.append(packed(2, b" " * (4 << 20) + b"{}", bytes(4)))
+    files += [packed(2, header, bytes(4)) for header, _ in JSON_FAULTS if len(header) < 1000]
+    for route, value, _ in CHANGES:
+        header, state = parts(good)
+        put(header, route, value)
+        files.append(packed(2, header, state))
+    for bad in (np.nan, np.inf, -np.inf):
+        floats = np.frombuffer(original.state[4:], "<f4").copy()
+        floats[2 * 256 * 6] = bad
+        files.append(packed(2, original.header(), original.state[:4] + floats.tobytes()))
+    assert all("error" in result for result in assert_agree(chromium, tmp_path, files))
+
+
+def test_flipped_bytes(chromium, tmp_path, good):
+    draw = random.Random(5)
+    files = []
+    for _ in range(60):
+        raw = bytearray(good)
+        for _ in range(draw.randint(1, 3)):
+            raw[draw.randrange(len(raw) // 3)] ^= draw.randrange(1, 256)
+        files.append(bytes(raw))
+    assert_agree(chromium, tmp_path, files)
+
+
+def test_a_giant_in_name_and_a_thousand_thin_layers(chromium, tmp_path, good):
+    header, state = parts(good)
+    header["config"].update(layers=1024, dModel=65536, heads=1024, ctx=1048576, dMlp=4 * 65536)
+    header["stateByteLength"] = None
+    save_tinygpt(
+        tmp_path / "thin", sample_checkpoint(ModelConfig(layers=1024, d_model=1, heads=1, ctx=2), optimizer=False)
+    )
+    began = time.monotonic()
+    giant, thin = assert_agree(chromium, tmp_path, [packed(2, header, state), (tmp_path / "thin").read_bytes()])
+    assert "bytes of state" in giant["error"] and thin["config"]["model"]["layers"] == 1024
+    assert time.monotonic() - began < 60
+
+
+SAVE = """
+const { ModelFile, stateBytes, writeModelFile } = await import("/engine/modelfile.ts");
+const bytes = Uint8Array.from(atob(FILE), (letter) => letter.charCodeAt(0));
+const file = await ModelFile.open(bytes, python.reader);
+const session = python.session({ preset: "", changes: {}, bytes: null, from: file.front });
+const plan = JSON.parse(session.plan());
+const saved = await writeModelFile(JSON.parse(session.header_text()), stateBytes(plan.recipe, file.tensors()));
+return btoa(String.fromCharCode(...saved));
+"""
+
+
+@pytest.mark.parametrize("optimizer", [True, False])
+def test_an_originals_file_is_saved_as_one_of_ours(chromium, tmp_path, optimizer):
+    original = OriginalFile(optimizer)
+    saved = evaluate(chromium, SAVE, FILE=base64.b64encode(original.v2()).decode())
+    (tmp_path / "saved.tinygpt").write_bytes(base64.b64decode(saved))
+    checkpoint = load_tinygpt(tmp_path / "saved.tinygpt")
+    if not optimizer:
+        assert not checkpoint.state.m.any() and not checkpoint.state.v.any()
+        checkpoint = replace(checkpoint, state=checkpoint.state._replace(m=None, v=None))
+    original.assert_loaded(checkpoint)
+    assert checkpoint.progress.history.points == [(1, 5.5), (62, 4.0), (123, 3.0)]
+
+
+def test_json_that_only_python_could_mistake(chromium, tmp_path, good):
+    """Texts and keys with quotes, backslashes and colons in them are not counted as what they look like."""
+    header, state = parts(good)
+    header["data"] = {'a":1,"a': "b\\", "\\": '\\"', ":": ["{[,:", "\\\\"]}
+    [result] = assert_agree(chromium, tmp_path, [packed(2, json.dumps(header).encode(), state)])
+    assert "error" not in result
