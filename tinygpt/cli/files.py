@@ -12,10 +12,11 @@ from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.charts import sparkline
-from tinygpt.cli.models import ModelPath
+from tinygpt.cli.models import ModelPath, open_model
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.header import a_few
 from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 
@@ -56,7 +57,8 @@ def convert(
     from tinygpt import formats
 
     require_replaceable(target, force)
-    kind = formats.convert(source, target, format=to, include_optimizer=not weights_only)
+    formats.known_format(target, to)
+    kind = formats.save_model(target, open_model(source), format=to, include_optimizer=not weights_only)
     Output().say(f"Wrote {target} ({kind}).")
 
 
@@ -119,6 +121,8 @@ def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("merged", merged_adapter(facts["lora"])))
     if facts["saved_at"]:
         rows.append(("saved", f"{facts['saved_at']}, engine {facts['backend'] or 'unknown'}"))
+    if facts["left_out"]:
+        rows.append(("left out", f"{a_few(facts['left_out'])}: not understood"))
     return rows
 
 

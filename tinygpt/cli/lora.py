@@ -12,7 +12,7 @@ from tinygpt.cli import options
 from tinygpt.cli.adapters import execute, new_job, only_trainer, require_adapter_name, resumed_job
 from tinygpt.cli.corpora import choose_data
 from tinygpt.cli.interrupts import INTERRUPTED
-from tinygpt.cli.models import ModelPath, merged
+from tinygpt.cli.models import ModelPath, open_model, warn_of_left_out
 from tinygpt.cli.options import engine_changes, given, option, setting
 from tinygpt.cli.output import Output, size_of
 from tinygpt.cli.settings import parse_assignments
@@ -111,11 +111,11 @@ def merge(
     ],
 ) -> None:
     """Write model and adapter as one plain model. (There is no way back but the base, which stays.)"""
-    from tinygpt.formats import load_model, save_model
+    from tinygpt.formats import save_model
 
     if target.exists():
         raise TinyGPTError(f"{target} exists already: choose another name")
-    save_model(target, merged(load_model(model), adapter))
+    save_model(target, open_model(model, adapter))
     Output().say(f"Wrote {target}.")
 
 
@@ -126,6 +126,7 @@ def info(adapter: AdapterFile) -> None:
     from tinygpt.reference.lora import load_adapter
 
     found = load_adapter(adapter)
+    warn_of_left_out(adapter, found.run)
     model, state, progress = found.run.config.model, found.run.state, found.run.progress
     shape = f"{model.layers} layers, d_model {model.d_model}, {model.heads} heads, ctx {model.ctx}"
     rows = [

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinygpt.cli.options import option
+from tinygpt.cli.output import Output
+from tinygpt.core.header import left_out_sentence
 from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
 
 if TYPE_CHECKING:
@@ -25,7 +27,13 @@ def open_model(path: Path, adapter: Path | None = None) -> Checkpoint:
     from tinygpt.formats import load_model
 
     checkpoint = load_model(path)
+    warn_of_left_out(path, checkpoint)
     return checkpoint if adapter is None else merged(checkpoint, adapter)
+
+
+def warn_of_left_out(path: Path, checkpoint: Checkpoint) -> None:
+    if checkpoint.left_out:
+        Output().warn(f"{path}: {left_out_sentence(checkpoint.left_out)}")
 
 
 def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
@@ -39,6 +47,7 @@ def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
     from tinygpt.reference.model import GPT
 
     adapter = lora.load_adapter(adapter_path)
+    warn_of_left_out(adapter_path, adapter.run)
     model = GPT(base.config.model, base.state.w)
     lora.set_adapter(model, adapter)
     lora.merge(model)

@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from tinygpt.cli.models import warn_of_left_out
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import read_settings
 from tinygpt.cli.training import Job, draw
@@ -25,6 +26,8 @@ def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], output: O
         raise TinyGPTError(
             f"{folder.config} describes another model than the checkpoint beside it: undo the change to [model]"
         )
+    if checkpoint is not None:
+        warn_of_left_out(folder.checkpoint("last"), checkpoint)
     progress = Progress() if checkpoint is None else checkpoint.progress
     if progress.step and output.main and not folder.plot.exists():
         draw(folder, settings)  # the process before was killed
