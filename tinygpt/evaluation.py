@@ -38,6 +38,8 @@ async def evaluate(engine: Engine, text: bytes) -> Evaluation:
             per_byte[scored : start + T] = row[scored - start :]
             scored = start + T
     loss = float(per_byte.mean(dtype=np.float64))
+    if not math.isfinite(loss):
+        raise TinyGPTError("the model's loss is not finite, so it cannot be evaluated: its weights are too large")
     perplexity = math.exp(loss) if loss < 700 else math.inf  # e^710 is more than a float holds
     return Evaluation(loss, perplexity, loss / math.log(2), per_byte)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json as jsonlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -122,8 +121,10 @@ def write_per_byte(path: Path, text: bytes, result: Evaluation) -> None:
 
 def show(output: Output, choice: DataChoice, split: str, length: int, result: Evaluation) -> None:
     if output.json:
+        from tinygpt.formats.plain_json import dumps
+
         numbers = {"loss": result.loss, "perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
-        typer.echo(jsonlib.dumps({"text": choice.title(), "split": split, "bytes": length, **numbers}))
+        typer.echo(dumps({"text": choice.title(), "split": split, "bytes": length, **numbers}))
         return
     output.facts(
         [

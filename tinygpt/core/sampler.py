@@ -3,12 +3,24 @@
 import math
 
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.rng import sample_uniform
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+
+class NotFinite(TinyGPTError):
+    """The model's own numbers have overflowed: there is nothing to choose from."""
+
+
+def require_finite(logits: list[float]) -> list[float]:
+    total = sum(logits)
+    if total - total != 0:
+        raise NotFinite("the model's logits are not finite, so it can write nothing: its weights are too large")
+    return logits
 
 
 def choose(logits: list[float], settings: SampleConfig, uniform: float) -> int:
@@ -58,7 +70,7 @@ async def generate(
     absolute, so a full window cannot slide by one: it restarts from its newer half.
     """
     window = bytes(prompt[-ctx:]) or b"\n"
-    logits = await engine.prefill(window)
+    logits = require_finite(await engine.prefill(window))
     out = bytearray()
     while len(out) < settings.tokens:
         byte = choose(logits, settings, sample_uniform(settings.seed, len(out)))
@@ -69,8 +81,8 @@ async def generate(
             break
         if len(window) < ctx:
             window += bytes([byte])
-            logits = await engine.decode(byte)
+            logits = require_finite(await engine.decode(byte))
         else:
             window = window[len(window) - ctx // 2 :] + bytes([byte])
-            logits = await engine.prefill(window)
+            logits = require_finite(await engine.prefill(window))
     return bytes(out)
