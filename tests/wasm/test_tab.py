@@ -176,6 +176,7 @@ def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(c
     "request_, message",
     [
         ({"preset": "smal", "changes": {}}, "there is no preset 'smal'; did you mean 'small'?"),
+        ({"preset": "small", "changes": {"layers": 65}}, "this model has 65 layers, and a tab plans at most 64"),
         ({"preset": "small", "changes": {"d_model": 97}}, "d_model 97 is not divisible by 3 heads"),
         ({"preset": "small", "changes": {"ctx": 100000}}, "but one window takes ctx + 1 = 100001"),
     ],

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 NAN = float("nan")
+DEEPEST = 64  # layers: planning takes their square, and in a tab already half a minute
 
 # A run may diverge and a GPU may be lost at any time, so a state is kept now and then: this often (in seconds), and
 # never for more than a twentieth of the time. One that is larger than this many bytes is not.
@@ -169,6 +170,11 @@ class Session:
         self.config = before.replace(**asked["changes"])
         if origin is not None and self.config.model != before.model:
             raise TinyGPTError("a model that was loaded keeps its layers, d_model, heads and ctx")
+        if self.config.model.layers > DEEPEST:
+            raise TinyGPTError(
+                f"this model has {self.config.model.layers:,} layers, and a tab plans at most {DEEPEST}; "
+                f"use the terminal, as by: tinygpt sample FILE"
+            )
         self.device = asked.get("device")
         self.prompt = (asked.get("prompt") or "\n").encode()
         self.trains = asked["bytes"] is not None

@@ -7,7 +7,7 @@ A model file keeps the order of `core.parameters`; `moves` says how to go from o
 from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig
-from tinygpt.core.models.parameters import parameters
+from tinygpt.core.models.parameters import Parameter, parameters
 
 LINE = 16  # floats in a 64-byte line, the unit in which the CPU's words count
 ALIGNMENT = 64  # floats: every tensor starts at a multiple of so many (256 bytes, where a GPU may bind a buffer)
@@ -39,14 +39,18 @@ class Layout:
         self.decayed = self.size  # what lies before is subject to weight decay
         self.add([parameter for parameter in every if not parameter.decay])
 
-    def add(self, group: list) -> None:  # type: ignore[type-arg]
+    def add(self, group: list[Parameter]) -> None:
         """Append the group's tensors; parameters that are merged stand next to each other in it once sorted."""
         names: list[str] = []
+        by_name: dict[str, list[Parameter]] = {}
         for parameter in group:
-            if merged_name(parameter.name) not in names:
-                names.append(merged_name(parameter.name))
+            name = merged_name(parameter.name)
+            if name not in by_name:
+                names.append(name)
+                by_name[name] = []
+            by_name[name].append(parameter)
         for name in names:
-            members = [parameter for parameter in group if merged_name(parameter.name) == name]
+            members = by_name[name]
             shape = tuple([members[0].shape[0] * len(members)] + list(members[0].shape[1:]))
             start = self.size
             for member in members:
