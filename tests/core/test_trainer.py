@@ -116,6 +116,14 @@ def test_a_validation_loss_that_is_no_number_is_a_divergence():
         train(engine=ToyEngine(val_losses=[math.nan]))
 
 
+def test_logits_that_are_no_numbers_are_a_divergence():
+    engine, host = ToyEngine(), ToyHost()
+    engine.logits = lambda: [math.nan] * 256
+    with pytest.raises(Diverged, match="step 30 because the model's logits are not finite"):
+        train(RUN.replace(sample_every=30), engine, host)
+    assert host.saves[-1][2]["step"] < 30
+
+
 def test_an_infinite_gradient_stops_before_its_weights_are_saved():
     engine = ToyEngine(grad_norms=[1.0] * 24 + [math.inf] + [1.0] * 100)
     host = ToyHost()

@@ -6,7 +6,7 @@ from tinygpt.core.config import LN_VOCAB, RunConfig, SampleConfig, TrainConfig, 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
 from tinygpt.core.rng import batch_offsets, eval_offsets
-from tinygpt.core.sampler import generate
+from tinygpt.core.sampler import NotFinite, generate
 from tinygpt.core.text import decode
 
 TYPE_CHECKING = False
@@ -222,7 +222,10 @@ class Trainer:
         return best
 
     async def sample(self) -> None:
-        made = await generate(self.engine, self.config.model.ctx, self.sample_prompt, self.sample_settings)
+        try:
+            made = await generate(self.engine, self.config.model.ctx, self.sample_prompt, self.sample_settings)
+        except NotFinite:
+            raise self.diverged(self.progress.step, "the model's logits are not finite") from None
         self.progress.sample = decode(made)
         self.host.emit({"event": "sample", "step": self.progress.step, "text": self.progress.sample})
 
