@@ -151,8 +151,9 @@ def test_more_steps_than_planned(straight_run: Path, text_file: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (["--layers", 2], "a resumed run keeps its model: layers is 1"),
-        (["--set", "val_fraction=0.5"], "keeps its split"),
+        (["--layers", 2], "a run that goes on keeps its layers: 1 cannot become 2"),
+        (["--set", "val_fraction=0.5"], "keeps its val_fraction: 0.1 cannot become 0.5"),
+        (["--seed", 3], "keeps its seed: 1337 cannot become 3"),
         (["--preset", "large"], "--preset does not go with --resume"),
         (["--out", "elsewhere"], "--out does not go with --resume"),
     ],
@@ -266,8 +267,8 @@ def test_what_a_resumed_adapter_cannot_change(
     other_text.write_bytes(text_file.read_bytes() + b"one more line\n")
     other_model = straight_run.parent / "other.tinygpt"
     succeed("lora", "merge", straight_run, straight_adapter, other_model)
-    assert "keeps its adapters: rank is 8 and cannot become 4" in fault("--rank", 4)
-    assert "keeps its split" in fault("--set", "val_fraction=0.5")
+    assert "keeps its rank: 8 cannot become 4" in fault("--rank", 4)
+    assert "keeps its val_fraction" in fault("--set", "val_fraction=0.5")
     assert "is not the text of that run" in fault("--file", other_text)
     assert "was trained on other base weights" in fault(model=other_model)
     assert "was trained on other base weights" in fault("--steps", 40, model=other_model)  # with nothing left to do

@@ -112,3 +112,19 @@ def test_parameters_tile_the_flat_vector():
     names = [parameter.name for parameter in parameters(model)]
     assert len(set(names)) == len(names)
     assert sum(is_linear_weight(name) for name in names) == 6 * model.layers
+
+
+def test_advice_does_not_contradict_itself():
+    """Of 50 bytes nothing can be held out that is long enough to validate."""
+    sentences = corpus_advice(preset("tiny"), 45, 5, 70464)
+    assert [sentence for sentence in sentences if "no validation loss" in sentence]
+    assert not [sentence for sentence in sentences if "Watch the validation" in sentence or "patience" in sentence]
+    assert not [sentence for sentence in sentences if "smaller preset" in sentence]  # there is none
+
+
+def test_what_a_model_has_for_life_does_not_change_when_training_goes_on():
+    run = preset("tiny")
+    assert run.going_on(lr=1e-3, batch=3, seed=run.train.seed).train == run.train.replace(lr=1e-3, batch=3)
+    for name, value in (("layers", 3), ("d_model", 96), ("heads", 1), ("ctx", 9), ("seed", 1), ("val_fraction", 0.5)):
+        with pytest.raises(TinyGPTError, match=f"a run that goes on keeps its {name}: .* cannot become"):
+            run.going_on(**{name: value})

@@ -14,7 +14,7 @@ from tinygpt.cli.interrupts import stop_signals
 from tinygpt.cli.models import open_model
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import end_event, start_event
-from tinygpt.cli.resume import refuse_changes, resumed_training
+from tinygpt.cli.resume import resumed_training
 from tinygpt.cli.settings import DataChoice, typed_table
 from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
@@ -118,7 +118,7 @@ def resumed_job(
         raise TinyGPTError(f"there is no {out}, the best adapter so far: {last_of(out)} alone cannot go on")
     base = open_model(model)
     require_base(GPT(base.config.model, base.state.w), adapter)
-    refuse_changes("adapters", adapter.lora, lora_changes)
+    adapter.lora.going_on(**lora_changes)
     train = resumed_training(adapter.run.config.train, train_changes, adapter.run.progress, output)
     data = DataChoice(**typed_table("data", adapter.run.data, DataChoice))
     if data.file:

@@ -10,7 +10,7 @@ from tinygpt.cli.models import warn_of_left_out
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import read_settings
 from tinygpt.cli.training import Job, draw
-from tinygpt.core.config import Settings, TrainConfig
+from tinygpt.core.config import TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
 from tinygpt.runs import RunFolder
@@ -20,7 +20,7 @@ def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], output: O
     from tinygpt.formats import load_tinygpt
 
     settings = read_settings(folder.config).with_values("sample", changes["sample"])
-    refuse_changes("model", settings.run.model, changes["model"])
+    settings.run.model.going_on(**changes["model"])
     checkpoint = None if folder.never_saved() else load_tinygpt(folder.checkpoint("last"))
     if checkpoint is not None and checkpoint.config.model != settings.run.model:
         raise TinyGPTError(
@@ -37,10 +37,7 @@ def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], output: O
 
 def resumed_training(before: TrainConfig, changes: dict[str, Any], progress: Progress, output: Output) -> TrainConfig:
     """The training settings to go on with; where nothing is left to do, a sentence and the end of the command."""
-    if changes.get("val_fraction", before.val_fraction) != before.val_fraction:
-        # Text that was held out would be trained on.
-        raise TinyGPTError(f"a resumed run keeps its split: val_fraction is {before.val_fraction}; start a new run")
-    train = before.replace(**changes)
+    train = before.going_on(**changes)
     ended = why_ended(train, progress)
     if ended:
         output.hint(ended)
@@ -48,15 +45,6 @@ def resumed_training(before: TrainConfig, changes: dict[str, Any], progress: Pro
     if "steps" in changes and train.schedule == "cosine":
         output.warn("with another number of steps the cosine schedule changes from here on")
     return train
-
-
-def refuse_changes(what: str, before: Settings, changes: dict[str, Any]) -> None:
-    values = before.as_dict()
-    for name, value in changes.items():
-        if value != values[name]:
-            raise TinyGPTError(
-                f"a resumed run keeps its {what}: {name} is {values[name]} and cannot become {value}; start a new run"
-            )
 
 
 def why_ended(train: TrainConfig, progress: Progress) -> str:

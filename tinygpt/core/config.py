@@ -19,20 +19,21 @@ MLP_RATIO = 4  # the MLP's hidden width is MLP_RATIO * d_model
 LAYERNORM_EPS = 1e-5
 LN_VOCAB = 5.545177444479562  # the loss of a model that knows nothing: ln 256
 
-# kind: int | float | text; choices: None, or the texts that are allowed.
-Field = namedtuple("Field", ("name", "kind", "default", "low", "high", "choices", "help"))
+# kind: int | float | text; choices: None, or the texts that are allowed. label: what the page calls it.
+# fixed: a model has it for life, all others may change whenever training goes on.
+Field = namedtuple("Field", ("name", "kind", "default", "low", "high", "choices", "help", "label", "fixed"))
 
 
-def whole(name: str, default: int, low: int, high: int, help: str) -> Field:
-    return Field(name, "int", default, low, high, None, help)
+def whole(name: str, default: int, low: int, high: int, help: str, label: str = "", fixed: bool = False) -> Field:
+    return Field(name, "int", default, low, high, None, help, label or name, fixed)
 
 
-def real(name: str, default: float, low: float, high: float, help: str) -> Field:
-    return Field(name, "float", default, low, high, None, help)
+def real(name: str, default: float, low: float, high: float, help: str, label: str = "", fixed: bool = False) -> Field:
+    return Field(name, "float", default, low, high, None, help, label or name, fixed)
 
 
-def text(name: str, default: str, choices: tuple[str, ...] | None, help: str) -> Field:
-    return Field(name, "text", default, None, None, choices, help)
+def text(name: str, default: str, choices: tuple[str, ...] | None, help: str, fixed: bool = False) -> Field:
+    return Field(name, "text", default, None, None, choices, help, name, fixed)
 
 
 class Settings:
@@ -60,6 +61,17 @@ class Settings:
         values = self.as_dict()
         values.update(changes)
         return self.__class__(**values)
+
+    def going_on(self: "S", **changes: "Any") -> "S":
+        """A changed copy for a run that goes on, where nothing changes that a model has for life."""
+        for field in self.FIELDS:
+            own = getattr(self, field.name)
+            if field.fixed and changes.get(field.name, own) != own:
+                raise TinyGPTError(
+                    f"a run that goes on keeps its {field.name}: {own} cannot become {changes[field.name]}; "
+                    f"start a new run"
+                )
+        return self.replace(**changes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Settings) and self.SECTION == other.SECTION and self.as_dict() == other.as_dict()
@@ -98,10 +110,10 @@ def checked(section: str, field: Field, value: "Any") -> "Any":
 class ModelConfig(Settings):
     SECTION = "model"
     FIELDS = (
-        whole("layers", 3, 1, 1024, "transformer blocks"),
-        whole("d_model", 96, 1, 65536, "width of the residual stream"),
-        whole("heads", 3, 1, 1024, "attention heads; must divide d_model"),
-        whole("ctx", 64, 1, 1048576, "context length in bytes"),
+        whole("layers", 3, 1, 1024, "transformer blocks", fixed=True),
+        whole("d_model", 96, 1, 65536, "width of the residual stream", "width", fixed=True),
+        whole("heads", 3, 1, 1024, "attention heads; must divide d_model", fixed=True),
+        whole("ctx", 64, 1, 1048576, "context length in bytes", "context", fixed=True),
     )
     layers: int
     d_model: int
@@ -134,23 +146,24 @@ class TrainConfig(Settings):
     FIELDS = (
         whole("batch", 16, 1, 65536, "sequences in a batch"),
         whole("steps", 1500, 1, 1000000000, "optimizer steps to train for"),
-        real("lr", 3e-4, 1e-12, 10.0, "learning rate (its peak, where a schedule is used)"),
+        real("lr", 3e-4, 1e-12, 10.0, "learning rate (its peak, where a schedule is used)", "learning rate"),
         text("schedule", "constant", ("constant", "cosine"), "learning-rate schedule after the warm-up"),
-        whole("warmup", 0, 0, 1000000000, "steps of linear warm-up"),
-        real("min_lr", 3e-5, 0.0, 10.0, "where the cosine schedule ends"),
+        whole("warmup", 0, 0, 1000000000, "steps of linear warm-up", "warm-up"),
+        real("min_lr", 3e-5, 0.0, 10.0, "where the cosine schedule ends", "lowest rate"),
         real("beta1", 0.9, 0.0, 0.999999, "AdamW: decay of the gradient's mean"),
         real("beta2", 0.95, 0.0, 0.999999, "AdamW: decay of the gradient's square"),
         real("eps", 1e-8, 1e-16, 1.0, "AdamW: added to the root of the square"),
-        real("weight_decay", 0.1, 0.0, 10.0, "AdamW: decay of tensors of two or more dims"),
-        real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off"),
-        whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step"),
-        real("val_fraction", 0.1, 0.0, 0.9, "last part of the corpus, held out for validation"),
-        whole("eval_every", 100, 0, 1000000000, "steps between validations; 0: never"),
-        whole("eval_batches", 8, 1, 65536, "batches in a validation"),
+        real("weight_decay", 0.1, 0.0, 10.0, "AdamW: decay of tensors of two or more dims", "weight decay"),
+        real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off", "gradient clip"),
+        whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches a step"),
+        # Fixed, else text that was held out would be trained on.
+        real("val_fraction", 0.1, 0.0, 0.9, "part held out for validation, at the end", "held-out share", fixed=True),
+        whole("eval_every", 100, 0, 1000000000, "steps between validations; 0: never", "validate every"),
+        whole("eval_batches", 8, 1, 65536, "batches in a validation", "validation batches"),
         whole("patience", 0, 0, 1000000, "stop after so many validations without a new best; 0: never"),
-        whole("sample_every", 250, 0, 1000000000, "steps between samples; 0: only at the end"),
+        whole("sample_every", 250, 0, 1000000000, "steps between samples; 0: only at the end", "sample every"),
         whole("checkpoint_every", 250, 0, 1000000000, "steps between checkpoints; 0: only at the end"),
-        whole("seed", 1337, 0, 4294967295, "the one seed of everything random"),
+        whole("seed", 1337, 0, 4294967295, "the one seed of everything random", fixed=True),
     )
     batch: int
     steps: int
@@ -179,13 +192,14 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "fc_in", "fc_out")
 class LoraConfig(Settings):
     SECTION = "lora"
     FIELDS = (
-        whole("rank", 8, 1, 4096, "rank of each adapter"),
-        real("alpha", 16.0, 0.0, 1e6, "an adapter's output is scaled by alpha / rank"),
+        whole("rank", 8, 1, 4096, "rank of each adapter", fixed=True),
+        real("alpha", 16.0, 0.0, 1e6, "an adapter's output is scaled by alpha / rank", fixed=True),
         text(
             "targets",
             "q_proj,v_proj,fc_in,fc_out",
             None,
             "projections to adapt, comma-separated: " + ", ".join(PROJECTIONS),
+            fixed=True,
         ),
     )
     rank: int
@@ -242,6 +256,13 @@ class RunConfig:
             self.model.replace(**{name: changes[name] for name in changes if name in model_names}),
             self.train.replace(**{name: changes[name] for name in changes if name in train_names}),
         )
+
+    def going_on(self, **changes: "Any") -> "RunConfig":
+        """A copy for a run that goes on, with any settings changed that may change between two steps."""
+        changed = self.replace(**changes)
+        self.model.going_on(**changed.model.as_dict())
+        self.train.going_on(**changed.train.as_dict())
+        return changed
 
     def as_dict(self) -> "dict[str, dict[str, Any]]":
         return {"model": self.model.as_dict(), "train": self.train.as_dict()}
@@ -313,17 +334,19 @@ def corpus_advice(
     epochs = tokens / train_bytes
     advice = []
     if train_bytes < parameter_count / 20:
+        smaller = " or a smaller preset" if config.model.d_model > PRESETS[0].d_model else ""
         advice.append(
             f"The corpus is far too small for this model: {train_bytes:,} bytes for {parameter_count:,} parameters "
             f"({train_bytes / parameter_count:.3f} bytes a parameter). Expect it to be memorised; "
-            f"use more text or a smaller preset."
+            f"use more text{smaller}."
         )
     if epochs > 50:
+        turn = "Watch the validation loss, or set patience to stop when it turns"
         advice.append(
             f"{train.steps:,} steps read the corpus {epochs:,.0f} times over ({tokens / parameter_count:.1f} tokens "
-            f"a parameter). Watch the validation loss, or set patience to stop when it turns."
+            f"a parameter). {turn if validates(config, val_bytes) else 'Fewer steps, or more text, would do'}."
         )
-    if config.train.eval_every > 0 and not validates(config, val_bytes):
+    if train.eval_every > 0 and not validates(config, val_bytes):
         advice.append(
             f"There will be no validation loss: the held-out part has {val_bytes} bytes, "
             f"and one window takes {config.model.ctx + 1}."
