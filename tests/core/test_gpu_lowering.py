@@ -190,7 +190,7 @@ def test_one_byte_less_is_refused_in_one_sentence(name: str) -> None:
     for limit in ("max_binding", "max_buffer"):
         device = least_device(CONFIGS[name])
         setattr(device, limit, max(4 * t.size for t in every_tensor(CONFIGS[name])) - 1)
-        with pytest.raises(TinyGPTError, match=r"has [0-9.]+ MiB, more than this GPU binds at once; use a smaller"):
+        with pytest.raises(TinyGPTError, match=r"has [0-9.]+ [KM]B, more than this GPU binds at once; use a smaller"):
             GpuLowered(CONFIGS[name], device)
 
 

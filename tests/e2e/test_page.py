@@ -73,7 +73,7 @@ def test_a_model_from_the_terminal_writes_in_the_tab(open_page: OpenPage, tmp_pa
     press(page, "Write")
     expect(page.locator("article pre")).to_have_text(re.compile("^To be"))
     expect(page.get_by_role("status")).to_have_text("Stopped at step 40.")
-    assert page.locator("input[name=continue-to]").input_value() == "50"
+    assert page.locator("input[name=steps]").get_attribute("placeholder") == "50"
 
 
 def test_without_isolation_one_thread_and_a_word_on_it(open_page: OpenPage) -> None:

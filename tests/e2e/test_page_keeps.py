@@ -53,6 +53,7 @@ def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_pa
     at = train_tiny(page)
 
     own_text(page, "")
+    page.get_by_label("small", exact=True).check()
     press(page, "Train")
     expect(page.get_by_role("alert")).to_contain_text("use a longer text")
     assert_in_hand(page, at)
@@ -78,6 +79,7 @@ def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_pa
     press(page, "Train")
     expect(page.get_by_role("alert")).to_contain_text("of memory, which cannot be had here")
     assert_in_hand(page, at)
+    page.get_by_label("in hand", exact=True).check()
     press(page, "Continue")
     wait_for_step(page, at + 5)
     stop(page)
@@ -109,15 +111,30 @@ def test_leaving_an_unsaved_model_is_asked_about(open_page: OpenPage, tmp_path: 
 
 def test_after_a_divergence_page_and_file_are_at_the_step_that_was_kept(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
-    page.get_by_label("tiny", exact=True).check()
     page.locator("summary").click()
-    page.locator("input[name=lr]").fill("10")
+    page.get_by_label("learning rate").fill("10")
+    page.get_by_label("tiny", exact=True).check()
     press(page, "Train")
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("Training stopped at step ")
     expect(alert).to_contain_text("The model as of step 0 is kept")
     assert step(page) == 0 and stat(page, "loss") == "–"
     assert load_tinygpt(save(page, tmp_path)).state.step == 0
+
+    page.get_by_label("learning rate").fill("0.001")
+    press(page, "Continue")
+    wait_for_step(page, 20)
+    at = stop(page)
+    page.get_by_label("learning rate").fill("10")
+    press(page, "Continue")
+    expect(alert).to_contain_text(f"The model as of step {at} is kept")
+    assert step(page) == at
+    saved = load_tinygpt(save(page, tmp_path))
+    assert saved.state.step == at and saved.config.train.lr == 10
+    page.get_by_label("learning rate").fill("0.001")
+    press(page, "Continue")
+    wait_for_step(page, at + 20)
+    assert 0 < float(stat(page, "loss")) < 5.6
 
 
 def test_it_writes_without_a_text_and_without_the_server(open_page: OpenPage, tmp_path: Path) -> None:

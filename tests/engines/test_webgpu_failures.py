@@ -175,8 +175,8 @@ def test_a_buffer_that_the_device_does_not_make(gpu):
 @pytest.mark.parametrize(
     "changes, limits, says",
     [
-        ({"batch": 64, "ctx": 64}, {"max_binding": 2**20}, r"logits has 4\.0 MiB.*use a smaller batch or ctx, or"),
-        ({"d_model": 256}, {"max_binding": 2**18}, r"qkv\.weight has 0\.8 MiB.*a smaller d_model, or"),
+        ({"batch": 64, "ctx": 64}, {"max_binding": 2**20}, r"logits has 4\.19 MB.*use a smaller batch or ctx, or"),
+        ({"d_model": 256}, {"max_binding": 2**18}, r"qkv\.weight has 786 KB.*a smaller d_model, or"),
         ({"batch": 64}, {"max_groups": 7}, r"workgroups in a row, more than this GPU's 7; use a smaller batch or ctx"),
     ],
     ids=["activations", "weights", "grid"],

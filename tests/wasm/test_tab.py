@@ -177,8 +177,11 @@ def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(c
     [
         ({"preset": "smal", "changes": {}}, "there is no preset 'smal'; did you mean 'small'?"),
         ({"preset": "small", "changes": {"layers": 65}}, "this model has 65 layers, and a tab plans at most 64"),
-        ({"preset": "small", "changes": {"d_model": 97}}, "d_model 97 is not divisible by 3 heads"),
-        ({"preset": "small", "changes": {"ctx": 100000}}, "but one window takes ctx + 1 = 100001"),
+        ({"preset": "small", "changes": {"d_model": 97}}, "width 97 is not divisible by 3 heads"),
+        (
+            {"preset": "small", "changes": {"ctx": 100000}},
+            "context + 1 = 100001; use a longer text, a smaller context, or a smaller held-out",
+        ),
     ],
 )
 def test_a_wrong_wish_is_answered_with_cores_own_sentence(chromium, request_, message):

@@ -26,9 +26,11 @@ from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.plan.cpu.recipe import recipe
 from tinygpt.core.plan.gpu.recipe import device_of, gpu_recipe
 from tinygpt.core.progress import Progress
+from tinygpt.core.room import doubt
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import decode
 from tinygpt.core.trainer import Diverged, Host, Trainer
+from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ def facts() -> str:
         for field in section.FIELDS:
             knob = {"section": section.SECTION, "name": field.name, "kind": field.kind, "default": field.default}
             knob.update({"low": field.low, "high": field.high, "choices": field.choices, "help": field.help})
+            knob.update({"label": field.label, "fixed": field.fixed})
             knobs.append(knob)
     return json.dumps({"presets": presets, "knobs": knobs, "defaultPreset": DEFAULT_PRESET})
 
@@ -132,15 +135,15 @@ class TabHost(Host):
         return bool(self.page.stopping())
 
     def checkpoint_due(self, step: int, every: int) -> bool:
-        if self.now() < self.keep_at or STATE_BYTES * self.session.parameters > KEEP_LARGEST:
+        if self.now() < self.keep_at or not self.session.keepable:
             return False
         self.keep_at = self.now()
         return True
 
     def keeps(self, kind: str) -> bool:
         """Only what could be lost: a start can be made again, and what WebAssembly holds is safe."""
-        small = STATE_BYTES * self.session.parameters <= KEEP_LARGEST
-        return kind == "last" and small and self.session.device is not None and self.session.progress.step > 0
+        run = self.session
+        return kind == "last" and run.keepable and run.device is not None and run.progress.step > 0
 
     async def save(self, kind: str, state: None, progress: Progress) -> bool:
         took = self.now() - self.keep_at
@@ -151,30 +154,43 @@ class TabHost(Host):
         await self.page.goBack()
 
 
+def labelled(call: "Any") -> "Any":
+    """The call, whose errors speak of settings as the page does."""
+
+    def called(*arguments: "Any") -> "Any":
+        try:
+            return call(*arguments)
+        except TinyGPTError as error:
+            raise TinyGPTError(in_labels(str(error)))  # noqa: B904 (MicroPython shows the first line of a chain)
+
+    return called
+
+
 class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
     The request: preset, changes, bytes (of the corpus; none where the model only writes); what it goes on `from`: a
-    file as tab_file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else WebAssembly is.
+    file as tab_file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else WebAssembly is;
+    `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own.
     """
 
+    @labelled
     def __init__(self, request: str) -> None:
         asked = json.loads(request)
         self.progress = Progress()
         origin = asked.get("from")
         if origin is None:
-            before = preset(asked["preset"])
+            self.config = preset(asked["preset"]).replace(**asked["changes"])
         else:
             before = RunConfig(ModelConfig(**origin["config"]["model"]), TrainConfig(**origin["config"]["train"]))
+            self.config = before.going_on(**asked["changes"])
             self.progress = Progress.from_dict(origin["progress"])
-        self.config = before.replace(**asked["changes"])
-        if origin is not None and self.config.model != before.model:
-            raise TinyGPTError("a model that was loaded keeps its layers, d_model, heads and ctx")
         if self.config.model.layers > DEEPEST:
             raise TinyGPTError(
                 f"this model has {self.config.model.layers:,} layers, and a tab plans at most {DEEPEST}; "
                 f"use the terminal, as by: tinygpt sample FILE"
             )
+        self.memory = asked.get("memory")
         self.device = asked.get("device")
         self.prompt = (asked.get("prompt") or "\n").encode()
         self.trains = asked["bytes"] is not None
@@ -185,22 +201,38 @@ class Session:
         self.engine: TabEngine | None = None
         self.page: Any = None
 
+    @labelled
     def plan(self) -> str:
-        """The recipe for the engine, and what the page shows of the run."""
+        """The recipe for the engine, and what the page shows of the run; `doubt` is a question to ask before."""
         advice = []
         if self.trains:
             check_corpus(self.config, self.train_bytes)
             advice = corpus_advice(self.config, self.train_bytes, self.val_bytes, self.parameters)
+        made = self.recipe()
         return json.dumps(
             {
-                "recipe": self.recipe(),
+                "recipe": made,
+                "doubt": "" if self.memory is None else doubt(self.needed(made), self.memory["reported"]),
                 "config": self.config.as_dict(),
                 "parameters": self.parameters,
                 "trainBytes": self.train_bytes,
                 "valBytes": self.val_bytes,
-                "advice": advice,
+                "advice": [in_labels(sentence) for sentence in advice],
             }
         )
+
+    def needed(self, made: "dict[str, Any]") -> int:
+        """Bytes: what the engine takes, and the states that are kept meanwhile."""
+        engine = sum(made["buffers"]) if self.device is not None else 4 * made["arena"]
+        return int(engine + (2 * self.state_bytes if self.trains and self.keepable else 0))
+
+    @property
+    def state_bytes(self) -> int:
+        return STATE_BYTES * self.parameters
+
+    @property
+    def keepable(self) -> bool:
+        return self.state_bytes <= KEEP_LARGEST
 
     def recipe(self) -> "dict[str, Any]":
         config = self.config if self.trains else self.config.replace(batch=1, grad_accum=1)
@@ -224,9 +256,9 @@ class Session:
             )
             return json.dumps({"reason": await trainer.run(), "step": self.progress.step})
         except Diverged as error:
-            return json.dumps({"reason": "diverged", "step": self.progress.step, "message": str(error)})
+            return json.dumps({"reason": "diverged", "step": self.progress.step, "message": in_labels(str(error))})
         except TinyGPTError as error:
-            return json.dumps({"error": str(error)})
+            return json.dumps({"error": in_labels(str(error))})
 
     async def attend(self) -> None:
         """Do what the page has asked for: {"type": "save"} or {"type": "sample", "prompt", "settings"}."""
@@ -239,7 +271,7 @@ class Session:
                     made = await generate(self.engine, self.config.model.ctx, request["prompt"].encode(), settings)
                     self.page.sampled(decode(made))
             except TinyGPTError as error:
-                self.page.refused(str(error))
+                self.page.refused(in_labels(str(error)))
 
     def stands(self) -> str:
         """What another session needs to know to go on from here."""

@@ -40,6 +40,12 @@ export function cores(): number {
   return Math.max(1, Math.min(MAX_THREADS, navigator.hardwareConcurrency || 1));
 }
 
+/** Bytes that the machine has, as far as the browser says so. */
+export function reportedMemory(): number | null {
+  const gibibytes = (navigator as { deviceMemory?: number }).deviceMemory;
+  return gibibytes ? gibibytes * 2 ** 30 : null;
+}
+
 export async function capabilities(): Promise<Capabilities> {
   const builds = runnableBuilds();
   const isolated = canShareMemory();

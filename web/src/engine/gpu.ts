@@ -30,7 +30,7 @@ const PROCESSORS = { software: 8, discrete: 128 };
 const DISCRETE = /nvidia|geforce|radeon rx|radeon pro/i;
 const PATIENCE = 10_000; // ms: a driver may hang, and the page need not
 
-const SMALLER = "use a smaller preset, batch or ctx, or the WebAssembly engine";
+const SMALLER = "use a smaller preset, batch or context, or the WebAssembly engine";
 
 async function findAdapter(): Promise<GPUAdapter | null> {
   if (typeof navigator === "undefined" || !("gpu" in navigator) || !navigator.gpu) return null;

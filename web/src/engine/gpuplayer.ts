@@ -1,8 +1,8 @@
 // Replays lists of dispatches on a GPU's buffers. All decisions were made in Python.
 import type { DispatchRecipe, GpuPrograms } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
-import { gib } from "./memory.ts";
 import { makePipelines, type Pipeline, type ShaderSource } from "./shaders.ts";
+import { size } from "./units.ts";
 
 interface Dispatch {
   pipeline: GPUComputePipeline;
@@ -106,7 +106,7 @@ export class GpuPlayer {
         fill(target, encoder);
         device.queue.submit([encoder.finish()]);
       },
-      (message) => `${gib(bytes)} could not be read from the GPU: ${message}`,
+      (message) => `${size(bytes)} could not be read from the GPU: ${message}`,
     );
     const copy = target.mapAsync(GPUMapMode.READ); // one way to the GPU and back, not two
     copy.catch(() => undefined);
@@ -167,13 +167,13 @@ async function allocate(gpu: Gpu, sizes: number[]): Promise<GPUBuffer[]> {
   const largest = Math.max(0, ...sizes);
   if (largest > device.limits.maxBufferSize)
     throw new Error(
-      `this run needs a buffer of ${gib(largest)}, but this GPU's have at most ${gib(device.limits.maxBufferSize)}; ` +
-        "use a smaller preset, batch or ctx, or the WebAssembly engine",
+      `this run needs a buffer of ${size(largest)}, but this GPU's have at most ${size(device.limits.maxBufferSize)}; ` +
+        "use a smaller preset, batch or context, or the WebAssembly engine",
     );
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
   return gpu.accepted(
     () => sizes.map((size) => device.createBuffer({ size, usage })),
-    (message) => `this run needs ${gib(total)} of GPU memory, which cannot be had (${message})`,
+    (message) => `this run needs ${size(total)} of GPU memory, which cannot be had (${message})`,
   );
 }
 

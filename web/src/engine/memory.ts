@@ -2,6 +2,7 @@
 // linked with, the threads' stacks, the control words, the programs' words, the arena.
 import type { Recipe } from "./contract.ts";
 import { CONTROL_WORDS } from "./thread.ts";
+import { size } from "./units.ts";
 
 const PAGE = 65536;
 const STACK = 65536; // bytes a thread: kernels/wasm.py's STACK
@@ -37,8 +38,8 @@ export function layOut(recipe: Pick<Recipe, "words" | "arena">, threads: number,
   const is64 = pages > LARGEST_32;
   if (pages > (has64 ? LARGEST_64 : LARGEST_32))
     throw new Error(
-      `this run needs ${gib(pages * PAGE)} of memory, but WebAssembly ` +
-        `${has64 ? "has at most 16 GiB" : "has at most 4 GiB here"}; use a smaller preset, batch or ctx`,
+      `this run needs ${size(pages * PAGE)} of memory, but WebAssembly ` +
+        `${has64 ? "has at most 17.2 GB" : "has at most 4.29 GB here"}; use a smaller preset, batch or context`,
     );
   return { stacks, control, program, starts, arena, bytes: pages * PAGE, is64 };
 }
@@ -52,12 +53,8 @@ export function allocate(map: MemoryMap, shared: boolean): WebAssembly.Memory {
     return new WebAssembly.Memory(descriptor as unknown as WebAssembly.MemoryDescriptor);
   } catch (error) {
     throw new Error(
-      `this run needs ${gib(map.bytes)} of memory, which cannot be had here (${String(error)}); ` +
-        `close other tabs, or use a smaller preset, batch or ctx`,
+      `this run needs ${size(map.bytes)} of memory, which cannot be had here (${String(error)}); ` +
+        `close other tabs, or use a smaller preset, batch or context`,
     );
   }
-}
-
-export function gib(bytes: number): string {
-  return bytes < 2 ** 30 ? `${(bytes / 2 ** 20).toFixed(1)} MiB` : `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 }

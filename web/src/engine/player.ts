@@ -1,8 +1,9 @@
 // Replays programs' words on one memory, on this thread or on a team of threads. All decisions were made in Python.
 import type { Recipe } from "./contract.ts";
 import { canShareMemory, cores, hasMemory64, MAX_THREADS, runnableBuilds } from "./features.ts";
-import { allocate, gib, layOut, type MemoryMap } from "./memory.ts";
+import { allocate, layOut, type MemoryMap } from "./memory.ts";
 import { BUILD_NAMES, type WasmBuild } from "./protocol.ts";
+import { size } from "./units.ts";
 import { type FromThread, makeThread, type Start, type Thread, TURN, WORD_COUNT, WORDS_AT } from "./thread.ts";
 
 /** Gives the bytes of a module by its file name: fetched in the tab, read in Node. */
@@ -39,7 +40,7 @@ export async function makePlayer(recipe: Recipe, options: PlayerOptions): Promis
   for (const mode of Object.keys(map.starts)) program.set(recipe.words[mode]!, map.starts[mode]!.at);
   const bits = map.is64 ? ", 64-bit memory" : "";
   const description =
-    `WebAssembly, ${BUILD_NAMES[build]}, ${threads} thread${threads > 1 ? "s" : ""}${bits}, ${gib(map.bytes)}` +
+    `WebAssembly, ${BUILD_NAMES[build]}, ${threads} thread${threads > 1 ? "s" : ""}${bits}, ${size(4 * recipe.arena)}` +
     (options.threads !== 1 && !canShareMemory() ? " (not cross-origin isolated: threads are not to be had)" : "");
   const own = new Instance(module, memory, map);
   const base = { threads, memory, arena: map.arena, description, draw: own.draw.bind(own) };

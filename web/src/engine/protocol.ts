@@ -5,7 +5,8 @@
 //
 // The worker first says "ready". After "start" it may tell of "progress", then sends "started", then core's events, then one of "stopped" or
 // "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "sample" by "sampled", or by "error".
-// "check" is answered by "checked" or "error", and touches nothing. Until "started" or "opened" the model that is in the worker stays there.
+// A "doubt" may come instead of the first two. "check" is answered by "checked" or "error". Until "started", "opened" or "checked" the
+// model that is in the worker stays there.
 
 /** Any settings of core/config.py's ModelConfig and TrainConfig, by name, over the preset's. */
 export type Changes = Record<string, number | string>;
@@ -45,6 +46,8 @@ export interface Knob {
   high: number | null;
   choices: string[] | null;
   help: string;
+  label: string; // what the page calls it
+  fixed: boolean; // a model has it for life
 }
 
 export interface Preset {
@@ -74,9 +77,10 @@ export type ToWorker =
       build?: WasmBuild; // absent: the best one that runs
       resume?: Uint8Array<ArrayBuffer> | "in hand"; // a .tinygpt file to go on from, or the model in the worker; its settings win over the preset's
       prompt?: string; // what samples begin with
+      sure?: boolean; // whatever doubt there is
     }
   | { type: "check"; name: string; bytes: Uint8Array<ArrayBuffer> } // a .tinygpt file, which comes back with the answer
-  | { type: "open"; resume: Uint8Array<ArrayBuffer>; engine: EngineName; threads: number } // takes a file's model to the worker, to write
+  | { type: "open"; resume: Uint8Array<ArrayBuffer>; engine: EngineName; threads: number; sure?: boolean } // takes a file's model to the worker, to write
   | { type: "stop" } // ends the run after the step in progress
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
@@ -108,6 +112,7 @@ export interface SavedFile {
 export interface CheckedFile {
   file: SavedFile;
   config: RunConfig;
+  parameters: number;
   loss: number | null;
   history: [step: number, loss: number][];
   sample: string;
@@ -116,6 +121,7 @@ export interface CheckedFile {
 
 export type FromWorker =
   | { type: "ready"; capabilities: Capabilities; presets: Preset[]; knobs: Knob[]; defaultPreset: string }
+  | { type: "doubt"; message: string } // nothing has begun: the memory may not do; ask, and send the same again, sure
   | { type: "progress"; made: number; of: number } // kernels compiled for the GPU
   | {
       type: "started" | "opened";

@@ -20,10 +20,12 @@ export interface Request {
   prompt?: string;
   from?: Pick<Front, "config" | "progress">; // what to go on from
   device?: DeviceFacts; // of the GPU to plan for; absent: plan for WebAssembly
+  memory?: { reported: number | null }; // bytes; absent: the GPU has its own
 }
 
 export interface Plan {
   recipe: Recipe | GpuRecipe; // as the request had a device or not
+  doubt: string; // on whether the memory does, or nothing
   config: RunConfig;
   parameters: number;
   trainBytes: number;

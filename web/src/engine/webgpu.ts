@@ -2,11 +2,11 @@
 import { doubleOf, type GpuPlace, type GpuRecipe, INIT, type Place, type StepMetrics } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
 import { GpuPlayer, type Piece } from "./gpuplayer.ts";
-import { gib } from "./memory.ts";
 import { type KernelSource, makeDraw } from "./player.ts";
 import { adapterLabel } from "./protocol.ts";
 import { ReplayEngine } from "./replay.ts";
 import type { ShaderSource } from "./shaders.ts";
+import { size } from "./units.ts";
 
 const SLOTS = 64; // steps whose metrics the ring holds
 const MOST_STEPS = 32; // between two readings
@@ -73,7 +73,7 @@ export class WebGpuEngine extends ReplayEngine {
   }
 
   describe(): string {
-    return `WebGPU, ${adapterLabel(this.player.gpu.info)}, ${gib(this.bytes)}`;
+    return `WebGPU, ${adapterLabel(this.player.gpu.info)}, ${size(this.bytes)}`;
   }
 
   get metricsEvery(): number {

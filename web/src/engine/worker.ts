@@ -1,7 +1,7 @@
 // The page's worker: Python plans and drives, an engine computes, the page is told. See protocol.ts.
 import * as assets from "./assets.ts";
 import type { GpuRecipe, Recipe } from "./contract.ts";
-import { capabilities } from "./features.ts";
+import { capabilities, reportedMemory } from "./features.ts";
 import { Gpu } from "./gpu.ts";
 import { ModelFile } from "./modelfile.ts";
 import type { PlayerOptions } from "./player.ts";
@@ -39,6 +39,7 @@ async function prepare(wish: Wish): Promise<Prepared> {
       ...(wish.prompt ? { prompt: wish.prompt } : {}),
       ...(from ? { from } : {}),
       ...(gpu ? { device: gpu.facts() } : {}),
+      ...(gpu && !gpu.info.software ? {} : { memory: { reported: reportedMemory() } }),
     });
     const plan = JSON.parse(session.plan()) as Plan;
     const read = (): Kept | null => file && { header: session.header_text(), state: file.tensors() };
@@ -52,6 +53,18 @@ async function prepare(wish: Wish): Promise<Prepared> {
 function inHand(): Run {
   if (!run) throw new Error("there is no model yet; train one or load one first");
   return run;
+}
+
+async function take(wish: Wish): Promise<void> {
+  const prepared = await prepare(wish);
+  const { gpu, plan } = prepared;
+  if (plan.doubt && !wish.sure) {
+    gpu?.close();
+    say({ type: "doubt", message: plan.doubt });
+    return;
+  }
+  run = await replace(prepared, wish);
+  if (wish.type === "start") await run.train();
 }
 
 /** Puts the new run in the place of the one before. Should it fail, the page is given the model of that as a file. */
@@ -106,12 +119,14 @@ async function makeEngine({ recipe }: Plan, gpu: Gpu | null, { threads, build }:
   return WasmEngine.create(recipe as Recipe, options);
 }
 
-/** A file's facts, once all of it was looked at. */
+/** A file's facts, once all of it was looked at. The model in the worker is given up for it. */
 async function check({ name, bytes }: Extract<ToWorker, { type: "check" }>): Promise<void> {
   try {
-    const { config, progress, leftOut } = (await ModelFile.open(bytes, python.reader)).front;
+    const { config, parameters, progress, leftOut } = (await ModelFile.open(bytes, python.reader)).front;
     const { step, loss, history, sample } = progress;
-    say({ type: "checked", file: { bytes, name, step }, config, loss, history, sample, leftOut }, [bytes.buffer]);
+    say({ type: "checked", file: { bytes, name, step }, config, parameters, loss, history, sample, leftOut }, [bytes.buffer]);
+    run?.close();
+    run = null;
   } catch (error) {
     throw new Error(`the file ${name} cannot be loaded: ${lastLine(error)}`);
   }
@@ -125,8 +140,7 @@ async function handle(message: ToWorker): Promise<void> {
     case "start":
     case "open":
       if (run?.training) throw new Error("a run is under way; stop it first");
-      run = await replace(await prepare(message), message);
-      if (message.type === "start") await run.train();
+      await take(message);
       return;
     case "stop":
       run?.requestStop();

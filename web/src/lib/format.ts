@@ -1,4 +1,5 @@
 // Numbers in words, as the command line has them.
+export { size } from "../engine/units";
 
 const whole = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -10,17 +11,6 @@ export function count(value: number): string {
 /** 366432 → 366K */
 export function short(value: number): string {
   return compact.format(value);
-}
-
-/** 28130304 → 28.1 MB */
-export function size(bytes: number): string {
-  if (bytes < 1000) return `${bytes} bytes`;
-  let value = bytes / 1000;
-  for (const unit of ["KB", "MB"]) {
-    if (value < 999.5) return `${Number(value.toPrecision(3))} ${unit}`;
-    value /= 1000;
-  }
-  return `${Number(value.toPrecision(3))} GB`;
 }
 
 /** 3700 → 1:01:40 */

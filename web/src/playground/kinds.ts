@@ -17,10 +17,14 @@ export interface Notice {
 /** The model that can be continued, saved and asked to write. Its bytes are in the worker, or in a file just read. */
 export interface Model {
   title: string;
+  parameters: number;
   config: RunConfig;
   step: number;
   file: SavedFile | null;
 }
+
+/** Settings as they were typed; an empty field is null. */
+export type Values = Record<string, number | string | null>;
 
 /** What to train: settings over a preset's, and on what text. */
 export interface Order {

@@ -2,13 +2,14 @@
 import { Curve } from "../lib/curve";
 import { count } from "../lib/format";
 import { site } from "../lib/site";
-import type { Capabilities, CheckedFile, CoreEvent, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
+import type { Capabilities, Changes, CheckedFile, CoreEvent, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
 import type { Machine, Means, Model, Notice, Order, Phase, Sample } from "./kinds";
 
 type Started = Extract<FromWorker, { type: "started" | "opened" }>;
 type Stopped = Extract<FromWorker, { type: "stopped" }>;
 type Failure = Extract<FromWorker, { type: "error" }>;
 type Start = Extract<ToWorker, { type: "start" }>;
+type Wish = Extract<ToWorker, { type: "start" | "open" }>;
 
 const READY_WITHIN = 30_000; // ms
 const SHOW_EVERY = 80; // ms: steps may come faster than a screen shows them
@@ -22,6 +23,8 @@ export class Run {
   advice = $state.raw<string[]>([]);
   samples = $state.raw<Sample[]>([]);
   savedAt = $state<number | null>(null); // the step of the model in hand that a file has
+  /** How often a model came to hand: from a file, or at the end of a run. */
+  arrivals = $state(0);
   /** While a GPU's kernels are compiled. */
   compiled = $state.raw<{ made: number; of: number } | null>(null);
   /** The GPU is lost; the model in hand is the last state of it that was kept, if any. */
@@ -45,6 +48,7 @@ export class Run {
   private latest: Extract<CoreEvent, { event: "step" }> | null = null;
   private title = "";
   private prompt = "";
+  private wish: Wish | null = null; // that the worker may have doubts about
   private going = false; // on with the model in hand, or a new one
   private onSaved: ((file: SavedFile) => void) | null = null;
   private sampleCount = 0;
@@ -84,11 +88,18 @@ export class Run {
     this.begin(order, {}, order.preset);
   }
 
-  /** Train the model in hand up to `steps`. */
-  continueTo(steps: number, means: Means): void {
+  /** Go on with the model in hand, with any settings changed that may change between two steps. */
+  goOn(changes: Changes, means: Means): void {
     if (!this.model) return;
     const resume = this.model.file?.bytes ?? "in hand";
-    this.begin({ ...means, preset: site.defaultPreset, changes: { steps } }, { resume }, this.model.title);
+    this.begin({ ...means, preset: site.defaultPreset, changes }, { resume }, this.model.title);
+  }
+
+  /** As far as was planned; where that is done, as far again. */
+  get nextGoal(): number {
+    const planned = Number(this.model?.config.train["steps"] ?? 0);
+    const done = this.model?.step ?? 0;
+    return done >= planned ? done + planned : planned;
   }
 
   stop(): void {
@@ -112,7 +123,7 @@ export class Run {
     this.notice = null;
     this.phase = "writing";
     if (!this.worker) this.connect();
-    if (this.model.file) this.send({ type: "open", resume: this.model.file.bytes, engine, threads });
+    if (this.model.file) this.propose({ type: "open", resume: this.model.file.bytes, engine, threads });
     else this.ask();
   }
 
@@ -137,12 +148,13 @@ export class Run {
     }
   }
 
-  private onChecked({ file, config, loss, history, sample, leftOut }: CheckedFile): void {
+  private onChecked({ file, config, parameters, loss, history, sample, leftOut }: CheckedFile): void {
     const { name, step } = file;
     this.reset(Number(config.train["steps"]), history);
     this.savedAt = step;
     this.advice = [];
-    this.model = { title: name, config, step, file };
+    this.model = { title: name, parameters, config, step, file };
+    this.arrivals += 1;
     this.started = null;
     this.step = step;
     this.loss = loss;
@@ -165,7 +177,18 @@ export class Run {
     this.compiled = null;
     this.lost = false;
     const { preset, changes, text, engine, threads } = order;
-    this.send({ type: "start", preset, changes, text, engine, threads, ...more });
+    this.propose({ type: "start", preset, changes, text, engine, threads, ...more });
+  }
+
+  private propose(wish: Wish): void {
+    this.wish = wish;
+    this.send(wish);
+  }
+
+  private onDoubt(message: string): void {
+    const risk = "If it runs short, the tab dies, and what is not saved is lost. Go on?";
+    if (this.wish && confirm(`${sentence(message)} ${risk}`)) this.send({ ...this.wish, sure: true });
+    else this.phase = "idle";
   }
 
   private send(message: ToWorker, transfer: Transferable[] = []): void {
@@ -179,6 +202,9 @@ export class Run {
         this.capabilities = message.capabilities;
         if (this.phase === "loading") this.phase = "idle";
         break;
+      case "doubt":
+        this.onDoubt(message.message);
+        break;
       case "progress":
         this.compiled = message;
         break;
@@ -190,6 +216,7 @@ export class Run {
         this.onChecked(message);
         break;
       case "opened":
+        this.wish = null;
         this.compiled = null;
         this.started = message;
         this.model = this.model && { ...this.model, file: null };
@@ -220,6 +247,7 @@ export class Run {
   }
 
   private onStarted(message: Started): void {
+    this.wish = null;
     const steps = Number(message.config.train["steps"]);
     this.started = message;
     if (this.going) {
@@ -229,7 +257,8 @@ export class Run {
       this.savedAt = null;
     }
     this.advice = message.advice;
-    this.model = { title: this.title, config: message.config, step: this.step, file: null };
+    const { config, parameters } = message;
+    this.model = { title: this.title, parameters, config, step: this.step, file: null };
     this.phase = "training";
   }
 
@@ -265,6 +294,7 @@ export class Run {
       this.complain(sentence(message ?? ""));
     }
     this.rest();
+    this.arrivals += 1;
   }
 
   private onError({ message, instead, lost }: Failure): void {
@@ -283,6 +313,7 @@ export class Run {
   private onLost(kept: SavedFile | null): void {
     if (kept) {
       this.returnTo(kept.step);
+      this.arrivals += 1;
       this.complain(`${this.notice!.text} The model as of step ${count(kept.step)} is in hand.`);
     } else if (!this.model?.file) {
       this.model = null;
@@ -336,6 +367,7 @@ export class Run {
   }
 }
 
+/** With a full stop, and a capital unless it begins with a name. */
 function sentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1).replace(/\.?$/, ".");
+  return text.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase()).replace(/\.?$/, ".");
 }

@@ -12,6 +12,7 @@ from tinygpt.core.ops.gpu import Device, Dispatch, Segment
 from tinygpt.core.ops.op import Tensor
 from tinygpt.core.plan.layout import ALIGNMENT, Layout, aligned
 from tinygpt.core.plan.memory import Slot, place
+from tinygpt.core.wording import size_text
 
 MAX_ABSENT = 4  # inputs, or outputs, that a dispatch may lack
 FLAT = ("weight", "grad", "m", "v")
@@ -24,7 +25,7 @@ def segments_of(layout: Layout, slices: int, device: Device) -> list[Segment]:
     for place_ in layout.places:
         if aligned(place_.size) > limit:
             raise TinyGPTError(
-                f"{place_.name} has {mebibytes(4 * place_.size * slices)}, more than this GPU binds at once; "
+                f"{place_.name} has {size_text(4 * place_.size * slices)}, more than this GPU binds at once; "
                 f"use a smaller d_model, or another engine"
             )
         if place_.start + aligned(place_.size) - cuts[-1] > limit:
@@ -191,13 +192,9 @@ def place_arena(plan: GpuPlan, fixed: list[Tensor], slots: dict[str, list[Slot]]
 def check_binding(tensor: Tensor, device: Device) -> None:
     if 4 * tensor.size > device.max_binding or 4 * aligned(tensor.size) > device.max_buffer:
         raise TinyGPTError(
-            f"{tensor.name} has {mebibytes(4 * tensor.size)}, more than this GPU binds at once; "
+            f"{tensor.name} has {size_text(4 * tensor.size)}, more than this GPU binds at once; "
             f"use a smaller batch or ctx, or another engine"
         )
-
-
-def mebibytes(size: int) -> str:
-    return f"{size / 2**20:.1f} MiB"
 
 
 def verify_gpu_plan(plan: GpuPlan, dispatches: dict[str, list[Dispatch]]) -> None:
