@@ -99,6 +99,20 @@ def test_a_state_that_an_update_has_ruined_is_never_saved(high, metrics_every):
     assert host.saves[-1][1] == 5.5 * 0.96875**3  # the state of that step, whatever came since
 
 
+def test_a_state_is_proven_by_the_very_next_step():
+    """However seldom an engine would like to be read: until then it is not saved."""
+    engine = ToyEngine(metrics_every=50)
+    host = ToyHost()
+    saved = []
+
+    async def noted(kind, state, progress):
+        saved.append((progress.step, len(engine.seen)))
+
+    host.save = noted
+    train(RUN, engine, host)
+    assert saved == [(0, 0), (20, 20), (25, 26), (40, 40), (50, 51), (60, 60), (60, 60)]
+
+
 def test_a_host_that_could_not_save_is_not_said_to_have_saved():
     class Full(ToyHost):
         async def save(self, kind, state, progress):

@@ -157,7 +157,8 @@ class Trainer:
             evaluating = self.validating and (last or step % train.eval_every == 0)
             sampling = last or due(step, train.sample_every)
             saving = self.host.checkpoint_due(step, train.checkpoint_every)
-            if evaluating or sampling or saving or last or stopping or since_reading >= self.engine.metrics_every:
+            looking = evaluating or sampling or saving or last or stopping or self.unproven is not None
+            if looking or since_reading >= self.engine.metrics_every:
                 metrics = await self.engine.read_metrics()
                 now = self.host.now()
                 self.rate.add(since_reading, now - clock)
