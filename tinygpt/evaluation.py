@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.engines.base import Engine, FloatArray
+from tinygpt.core.run.contract import Engine
+from tinygpt.engines.base import FloatArray
 
 
 class Evaluation(NamedTuple):
@@ -25,7 +26,6 @@ async def evaluate(engine: Engine, text: bytes) -> Evaluation:
         raise TinyGPTError(
             f"a text of {len(text)} bytes cannot be evaluated: it takes 2, one to predict from the other"
         )
-    data = np.frombuffer(text, dtype=np.uint8)
     T = min(engine.config.model.ctx, len(text) - 1)
     batch = engine.config.train.batch
     per_byte = np.empty(len(text) - 1, dtype=np.float32)
@@ -33,7 +33,7 @@ async def evaluate(engine: Engine, text: bytes) -> Evaluation:
     starts = list(window_starts(len(text), T))
     for first in range(0, len(starts), batch):
         group = starts[first : first + batch]
-        losses = await engine.window_losses(np.stack([data[start : start + T + 1] for start in group]))
+        losses = await engine.window_losses([text[start : start + T + 1] for start in group])
         for start, row in zip(group, losses, strict=True):
             per_byte[scored : start + T] = row[scored - start :]
             scored = start + T

@@ -21,6 +21,7 @@ from tinygpt import __version__
 from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, SampleConfig, TrainConfig, preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.headers import HEADERS_FILE, allow_inline
 
@@ -50,7 +51,9 @@ def facts() -> dict[str, Any]:
     rows = []
     for row in PRESETS:
         config = preset(row.name)
-        count, arena = parameter_count(config.model), Lowered(config).plan.bytes()
+        window = config.model.ctx + 1  # the text comes on top
+        count = parameter_count(config.model)
+        arena = Lowered(config, training_modes(config, window), window, window).bytes()
         rows.append({**row._asdict(), "parameters": count, "arenaBytes": arena})
     knobs = [
         {"section": section.SECTION, **field._asdict()}

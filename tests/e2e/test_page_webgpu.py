@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.progress import Progress
-from tinygpt.core.trainer import run_now
-from tinygpt.engines.native import NativeEngine
+from tinygpt.core.run.contract import run_now
+from tinygpt.engines.native import native_engine
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
@@ -36,7 +36,7 @@ REMEMBER_DEVICES = """() => {
 def untrained(file: Path, config: RunConfig = TINY) -> Path:
     progress = Progress()
     progress.loss = 5.5
-    save_tinygpt(file, Checkpoint(config, run_now(NativeEngine(config).export_state()), progress))
+    save_tinygpt(file, Checkpoint(config, run_now(native_engine(config).export_state()), progress))
     return file
 
 

@@ -7,11 +7,11 @@ import sys
 import time
 
 import pytest
+from tinygpt.core.plan.cpu.recipe import recipe
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.plan.cpu.recipe import recipe
 from tinygpt.core.trainer import run_now
 from tinygpt.engines import runner as runners
 from tinygpt.engines.runner import Runner, find_chromium

@@ -20,8 +20,9 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops import attention, linear, linear_tiles
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.plan.gpu import lowering
-from tinygpt.core.trainer import run_now
+from tinygpt.core.run.contract import run_now
 from tinygpt.engines import gpu, webgpu
+from tinygpt.engines.base import TerminalEngine
 
 WARM_UP = 10
 TURNS = 5
@@ -48,12 +49,11 @@ def described_without_subgroups(self: gpu.Gpu, own: Any = gpu.Gpu.describe) -> D
     return device
 
 
-class ImpatientEngine(webgpu.WebGPUEngine):
+class ImpatientEngine(TerminalEngine):
     """Waits for the loss of every step."""
 
-    def collect(self) -> None:
-        super().collect()
-        self.metrics_every = 1
+    async def train(self, steps: int) -> int:
+        return await super().train(1)
 
 
 VARIANTS: dict[str, list[Swap]] = {
@@ -94,9 +94,9 @@ def losses_of(label: str, config: RunConfig, steps: int) -> list[float]:
 
 @contextlib.contextmanager
 def variant(label: str, config: RunConfig) -> Iterator[Run]:
-    kind = ImpatientEngine if label == "the loss read at every step" else webgpu.WebGPUEngine
+    kind = ImpatientEngine if label == "the loss read at every step" else TerminalEngine
     with swapped(VARIANTS[label]):
-        engine = kind(config, f16=label == "float16 tiles")
+        engine = kind(config, webgpu.WebGPUMachine(f16=label == "float16 tiles"))
         yield Run(config, engine)
         run_now(engine.close())
 

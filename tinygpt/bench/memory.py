@@ -48,7 +48,7 @@ def own_peak() -> int:
 def gpu_bytes(engine: Any) -> int | None:
     """Bytes on the GPU: of webgpu the buffers of its plan, of PyTorch what it took from CUDA at its fullest."""
     if engine.name == "webgpu":
-        return int(engine.bytes)
+        return int(engine.lowered.bytes())
     if engine.name == "torch" and engine.device.type == "cuda":
         import torch
 

@@ -9,8 +9,7 @@ import numpy as np
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import RunConfig
 from tinygpt.core.models.parameters import parameters
-from tinygpt.core.trainer import run_now
-from tinygpt.engines.base import Engine
+from tinygpt.core.run.contract import Engine, run_now
 
 
 class Parity(NamedTuple):

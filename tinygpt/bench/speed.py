@@ -9,7 +9,7 @@ from typing import Any
 
 from tinygpt.bench.workload import Run, step_flops
 from tinygpt.core.config import RunConfig
-from tinygpt.core.trainer import run_now
+from tinygpt.core.run.contract import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
 
 TURNS = 9  # of each engine; the median over them is the figure
@@ -54,4 +54,4 @@ def steps_of_a_turn(run: Run, seconds: float) -> int:
     start = time.perf_counter()
     run.advance(2)
     step = (time.perf_counter() - start) / 2
-    return max(run.engine.metrics_every, round(seconds / TURNS / step))
+    return max(1, round(seconds / TURNS / step))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.models.gpt import Memory, gradient_program
-from tinygpt.core.rng import batch_offsets, philox
-from tinygpt.core.trainer import learning_rate, run_now
-from tinygpt.engines.base import Engine, StepMetrics
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.programs import step_program
+from tinygpt.core.ops.record import RING
+from tinygpt.core.rng import philox
+from tinygpt.core.run.contract import Engine, StepMetrics, run_now
 
 TEXT_WORDS = 20_000
 
@@ -22,30 +23,24 @@ def made_up_text() -> bytes:
 
 
 class Run:
-    """An engine in training on the made-up text, as the training loop would drive it."""
+    """An engine in training on the made-up text."""
 
     def __init__(self, config: RunConfig, engine: Engine) -> None:
         self.config = config
         self.engine = engine
-        self.text = made_up_text()
-        self.step = 0
-        run_now(engine.load_corpus(self.text, self.text))
+        text = made_up_text()
+        run_now(engine.load_corpus(text, text))
 
     def advance(self, steps: int) -> list[StepMetrics]:
         """Train for some steps and wait for them."""
-        metrics = []
-        train, ctx = self.config.train, self.config.model.ctx
-        rows = train.batch * train.grad_accum * self.engine.replicas
-        for _ in range(steps):
-            self.step += 1
-            offsets = batch_offsets(train.seed, self.step, rows, len(self.text), ctx)
-            run_now(self.engine.train_step(self.step, learning_rate(train, self.step), offsets))
-            if self.step % self.engine.metrics_every == 0:
-                metrics += run_now(self.engine.read_metrics())
-        return metrics + run_now(self.engine.read_metrics())
+        metrics: list[StepMetrics] = []
+        while len(metrics) < steps:
+            run_now(self.engine.train(min(RING, steps - len(metrics))))
+            metrics += run_now(self.engine.read_metrics())
+        return metrics
 
 
 def step_flops(config: RunConfig) -> int:
     """Of one whole step, as the program counts them; the same figure whatever the engine."""
-    program = gradient_program(config, Memory(config), accumulate=0, update=True)
-    return program.flops() * config.train.grad_accum
+    text = config.model.ctx + 1
+    return step_program(config, Memory(config, text, text)).flops() * config.train.grad_accum

@@ -19,7 +19,8 @@ from tinygpt.cli.settings import DataChoice, typed_table
 from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
-from tinygpt.core.trainer import Trainer, run_now
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.trainer import Trainer
 from tinygpt.engines.select import EngineChoice, resolve_engine
 from tinygpt.locks import only_writer
 
@@ -148,7 +149,7 @@ def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progr
     count = sum(tensor.numel() for tensor in engine.trained)
     display.event(start_event(job.run, progress, engine, corpus, parameters=count) | where | about)
 
-    with stop_signals(display.stop_soon) as stop:
+    with stop_signals(display.stop_soon, engine.stop) as stop:
         host = AdapterHost(output, display, stop, out=job.out, engine=engine, data=pinned(job.data, corpus))
         trainer = Trainer(job.run, engine, host, len(train_text), len(val_text), progress)
         display.begin(job.run.train.steps, [])

@@ -17,9 +17,9 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import DataChoice
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.run.contract import run_now
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import decode
-from tinygpt.core.trainer import run_now
 from tinygpt.terminal import printable
 
 EXAMPLES = """Examples:

@@ -15,12 +15,12 @@ from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import DataChoice, read_settings
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.trainer import run_now
+from tinygpt.core.run.contract import run_now
 from tinygpt.engines.select import EngineChoice
 from tinygpt.runs import RunFolder, writing
 
 if TYPE_CHECKING:
-    from tinygpt.engines.base import Engine
+    from tinygpt.core.run.contract import Engine
     from tinygpt.evaluation import Evaluation
     from tinygpt.formats import Checkpoint
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.gpu import Device, Dispatch
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 
@@ -19,14 +20,19 @@ DEFAULT = "the limits that every WebGPU device keeps to"
 def lower_for(config: RunConfig, adapter: str | None) -> tuple[str, GpuLowered]:
     """The device in words, and the lowering for it: for an adapter by name, or one that has WebGPU's least limits."""
     if adapter is None:
-        return DEFAULT, GpuLowered(config, Device())
+        return DEFAULT, lowered_for(config, Device())
     from tinygpt.engines.select import resolve_engine
 
     resolve_engine("webgpu")
     from tinygpt.engines.gpu import Gpu
 
     gpu = Gpu(adapter)
-    return gpu.label(), GpuLowered(config, gpu.describe())
+    return gpu.label(), lowered_for(config, gpu.describe())
+
+
+def lowered_for(config: RunConfig, device: Device) -> GpuLowered:
+    window = config.model.ctx + 1  # texts of the least length
+    return GpuLowered(config, device, all_modes(config), window, window)
 
 
 def dispatches_of_mode(lowered: GpuLowered, mode: str) -> list[Dispatch]:

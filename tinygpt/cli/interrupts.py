@@ -67,7 +67,7 @@ class StopRequest:
 
 
 @contextmanager
-def stop_signals(on_first: Callable[[], None]) -> Iterator[StopRequest]:
+def stop_signals(*on_first: Callable[[], None]) -> Iterator[StopRequest]:
     """Within the block, a first signal sets `wanted`; a second one raises KeyboardInterrupt.
 
     A terminal that closes may send SIGHUP several times; it never cuts short what another signal asked for.
@@ -77,7 +77,8 @@ def stop_signals(on_first: Callable[[], None]) -> Iterator[StopRequest]:
     def handle(number: int, frame: FrameType | None) -> None:
         if not request.wanted:
             request.wanted = True
-            on_first()
+            for call in on_first:
+                call()
         elif number != HANG_UP:
             raise KeyboardInterrupt
 

@@ -13,7 +13,7 @@ from tinygpt.core.header import left_out_sentence
 from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
 
 if TYPE_CHECKING:
-    from tinygpt.engines.base import Engine
+    from tinygpt.core.run.contract import Engine
     from tinygpt.formats import Checkpoint
 
 MODEL_HELP = "a run folder (its best checkpoint is taken), a .tinygpt or .safetensors file, or a Hugging Face folder"

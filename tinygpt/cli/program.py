@@ -16,6 +16,7 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import DEFAULT_PRESET, RunConfig, preset
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.op import Op, Tensor, bits_float
 from tinygpt.core.plan.cpu.lowering import Lowered
 
@@ -59,7 +60,8 @@ def program(
             raise TinyGPTError("--plot draws the CPU's arena and does not go with --gpu")
         show_for_gpu(Output(json=json), name, mode, config, adapter)
         return
-    lowered = Lowered(config)
+    window = config.model.ctx + 1  # texts of the least length
+    lowered = Lowered(config, all_modes(config), window, window)
     if mode not in lowered.programs:
         raise TinyGPTError(f"there is no program '{mode}' here; there are {', '.join(lowered.programs)}")
     output = Output(json=json)

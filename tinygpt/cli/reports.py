@@ -18,8 +18,8 @@ from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
+    from tinygpt.core.run.contract import Engine
     from tinygpt.data import Corpus
-    from tinygpt.engines.base import Engine
 
 OPENING_WORDS, OPENING_CHARACTERS = 3, 30
 

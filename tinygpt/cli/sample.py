@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Annotated
 
 from tinygpt.cli import options
@@ -11,9 +12,9 @@ from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, given, option, setting
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.run.contract import run_now
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import StreamDecoder
-from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_limited
 from tinygpt.terminal import printable
@@ -66,7 +67,7 @@ def sample(
     player = on_engine(checkpoint, choice)
     writer = RawWriter() if raw else TextWriter(prompt_bytes)
     ctx = checkpoint.config.model.ctx
-    run_now(generate(player, ctx, prompt_bytes, settings, stops, writer.push))
+    run_now(generate(player, ctx, prompt_bytes, settings, stops, writer.push, time.perf_counter))
     writer.finish()
     run_now(player.close())
 
@@ -103,8 +104,8 @@ def stop_bytes(stop: str) -> bytes:
 
 
 class RawWriter:
-    def push(self, byte: int) -> None:
-        sys.stdout.buffer.write(bytes([byte]))
+    def push(self, made: bytes) -> None:
+        sys.stdout.buffer.write(made)
         sys.stdout.buffer.flush()
 
     def finish(self) -> None:
@@ -117,10 +118,13 @@ class TextWriter:
     def __init__(self, prompt: bytes) -> None:
         self.stream = StreamDecoder()
         self.terminal = sys.stdout.isatty()
-        self.write("".join([self.stream.push(byte) for byte in prompt]).lstrip("\n"))
+        self.write(self.decoded(prompt).lstrip("\n"))
 
-    def push(self, byte: int) -> None:
-        self.write(self.stream.push(byte))
+    def push(self, made: bytes) -> None:
+        self.write(self.decoded(made))
+
+    def decoded(self, made: bytes) -> str:
+        return "".join([self.stream.push(byte) for byte in made])
 
     def write(self, piece: str) -> None:
         if piece:

@@ -18,13 +18,15 @@ from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import check_corpus
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.progress import Progress
-from tinygpt.core.trainer import Trainer, run_now
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.trainer import Trainer
 from tinygpt.engines.select import make_engine, resolve_choice
 from tinygpt.runs import RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
+    from tinygpt.core.run.contract import Engine
     from tinygpt.data import Corpus
-    from tinygpt.engines.base import Engine, State
+    from tinygpt.engines.base import State
     from tinygpt.formats import Checkpoint
 
 RUNS = Path("runs")
@@ -103,7 +105,7 @@ def train_in(
     display = output.display(settings.preset)
     report.before(progress, display)
 
-    with stop_signals(display.stop_soon) as stop:
+    with stop_signals(display.stop_soon, engine.stop) as stop:
         host = RunHost(output, display, stop, folder=folder, settings=settings)
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()

@@ -23,10 +23,15 @@ class LossHistory:
 
     def __init__(self, points: list[tuple[int, float]] | None = None) -> None:
         self.points = points or []
+        self.stride = 0  # of the grid that the points are known to be on
 
     def add(self, step: int, loss: float) -> None:
         stride = history_stride(step)
-        self.points = [point for point in self.points if (point[0] - 1) % stride == 0 and point[0] < step]
+        if stride != self.stride or (self.points and self.points[-1][0] >= step):
+            self.points = [point for point in self.points if (point[0] - 1) % stride == 0 and point[0] < step]
+            self.stride = stride
+        elif self.points and (self.points[-1][0] - 1) % stride:
+            self.points.pop()  # it was there only for being the last
         self.points.append((step, loss))
 
 

@@ -4,7 +4,9 @@ import math
 
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.rng import sample_uniform
+
+BLOCK = 64  # bytes to ask an engine for at once, at most
+FLOW = 0.05  # seconds that a block of bytes should take where somebody watches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,10 +18,13 @@ class NotFinite(TinyGPTError):
     """The model's own numbers have overflowed: there is nothing to choose from."""
 
 
+NOT_FINITE = "the model's logits are not finite, so it can write nothing: its weights are too large"
+
+
 def require_finite(logits: list[float]) -> list[float]:
     total = sum(logits)
     if total - total != 0:
-        raise NotFinite("the model's logits are not finite, so it can write nothing: its weights are too large")
+        raise NotFinite(NOT_FINITE)
     return logits
 
 
@@ -62,27 +67,45 @@ async def generate(
     prompt: bytes,
     settings: SampleConfig,
     stop_bytes: bytes = b"",
-    on_byte: "Callable[[int], Any] | None" = None,
+    on_bytes: "Callable[[bytes], Any] | None" = None,
+    now: "Callable[[], float] | None" = None,
 ) -> bytes:
     """The bytes that follow `prompt`; ends early behind a byte of `stop_bytes`.
 
-    `on_byte` sees each byte as it comes and ends the generation by returning False. Positions are
-    absolute, so a full window cannot slide by one: it restarts from its newer half.
+    `on_bytes` sees bytes as they come and ends the text by returning False. They come in blocks, with a clock so many
+    at a time that a reader sees them flow. Positions are absolute, so a full window cannot slide by one: it restarts
+    from its newer half.
     """
-    window = bytes(prompt[-ctx:]) or b"\n"
-    logits = require_finite(await engine.prefill(window))
-    out = bytearray()
-    while len(out) < settings.tokens:
-        byte = choose(logits, settings, sample_uniform(settings.seed, len(out)))
-        out.append(byte)
-        if (on_byte is not None and on_byte(byte) is False) or byte in stop_bytes:
+    seen = bytes(prompt[-ctx:]) or b"\n"
+    cached = len(seen)
+    out = b""
+    block, began = 1, now() if now is not None else 0.0
+    made = await engine.begin_text(seen, settings, 0, stop_bytes)
+    while made:
+        out += made
+        seen = (seen + made)[-ctx:]
+        if on_bytes is not None and on_bytes(made) is False:
             break
-        if len(out) == settings.tokens:
+        if len(out) == settings.tokens or out[-1] in stop_bytes:
             break
-        if len(window) < ctx:
-            window += bytes([byte])
-            logits = require_finite(await engine.decode(byte))
+        if now is not None:
+            ended = now()
+            block = flowing(block, ended - began)
+            began = ended
         else:
-            window = window[len(window) - ctx // 2 :] + bytes([byte])
-            logits = require_finite(await engine.prefill(window))
-    return bytes(out)
+            block = BLOCK
+        if cached < ctx:
+            block = min(block, settings.tokens - len(out), ctx - cached)
+            made = await engine.continue_text(block)
+            cached += len(made)
+        else:
+            seen = seen[-(ctx // 2 + 1) :]
+            cached, block = len(seen), 1
+            made = await engine.begin_text(seen, settings, len(out), stop_bytes)
+    return out
+
+
+def flowing(block: int, seconds: float) -> int:
+    """How many bytes to ask for next, after so many took so long: no more than twice as many."""
+    fitting = int(block * FLOW / seconds) if seconds > 0 else 2 * block
+    return max(1, min(fitting, 2 * block, BLOCK))

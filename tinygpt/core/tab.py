@@ -1,11 +1,13 @@
-"""The training loop in a browser tab: core's own, over an engine that JavaScript holds.
+"""A run in a browser tab: core's own engine and loop, over a player that JavaScript holds.
 
-Everything crosses as JSON text (which both sides read and write exactly) or as a promise; the corpus, the weights and
-the file's bytes stay in JavaScript. web/src/engine/python.ts is the other side.
+Texts cross as JSON (which both sides read and write exactly), small memory as 32-bit words in JSON; the corpus, the
+weights and the file's bytes stay in JavaScript, and Python holds their handles. web/src/engine/python.ts is the other
+side.
 """
 
 import gc
 import json
+import struct
 
 from tinygpt.core.config import (
     DEFAULT_PRESET,
@@ -20,13 +22,16 @@ from tinygpt.core.config import (
     train_bytes,
 )
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.feeding import adamw_rates
 from tinygpt.core.header import encode_run, encode_state
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.plan.cpu.recipe import recipe
-from tinygpt.core.plan.gpu.recipe import device_of, gpu_recipe
+from tinygpt.core.models.programs import WRITING, training_modes
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.plan.gpu.lowering import GpuLowered
+from tinygpt.core.plan.gpu.recipe import device_of
 from tinygpt.core.progress import Progress
 from tinygpt.core.room import doubt
+from tinygpt.core.run.contract import Player
+from tinygpt.core.run.engine import Machine, ProgramEngine
 from tinygpt.core.sampler import generate
 from tinygpt.core.text import decode
 from tinygpt.core.trainer import Diverged, Host, Trainer
@@ -36,7 +41,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NAN = float("nan")
+    from tinygpt.core.run.contract import Places
+
 DEEPEST = 64  # layers: planning takes their square, and in a tab already half a minute
 
 # A run may diverge and a GPU may be lost at any time, so a state is kept now and then: this often (in seconds), and
@@ -46,6 +52,7 @@ KEEP_EVERY = 30.0
 KEEP_SHARE = 20
 KEEP_LARGEST = 2**30
 STATE_BYTES = 12  # a parameter: its value and AdamW's two moments
+MOMENTS = ("m", "v")  # have a place even where a model only writes: it may go on to train
 
 
 def facts() -> str:
@@ -65,56 +72,119 @@ def facts() -> str:
     return json.dumps({"presets": presets, "knobs": knobs, "defaultPreset": DEFAULT_PRESET})
 
 
-def recipe_text(config: RunConfig) -> str:
-    return json.dumps(recipe(config))
+class Held:
+    """So many bytes that JavaScript holds."""
+
+    def __init__(self, handle: "Any", size: int) -> None:
+        self.handle = handle
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
 
 
-class TabEngine:
-    """engines/base.py's contract over a JavaScript engine."""
+class TabState:
+    """A model's state outside of its player: weights and moments as a model file has them."""
 
-    replicas = 1
+    def __init__(self, step: int, held: Held) -> None:
+        self.step = step
+        self.held = held
 
-    def __init__(self, config: RunConfig, engine: "Any", session: "Session") -> None:
-        self.config = config
-        self.engine = engine
+
+class TabPlayer(Player):
+    def __init__(self, bridge: "Any") -> None:
+        self.bridge = bridge
+        self.threads = int(bridge.threads())
+
+    def describe(self) -> str:
+        return str(self.bridge.describe())
+
+    async def write(self, places: "Places", data: "Any") -> None:
+        if isinstance(data, Held):
+            await self.bridge.put(json.dumps(places), data.handle)
+        else:
+            words = struct.unpack(f"<{len(data) // 4}i", data)
+            await self.bridge.write(json.dumps(places), json.dumps(list(words)))
+
+    async def read(self, places: "Places") -> bytes:
+        words = json.loads(await self.bridge.read(json.dumps(places)))
+        return struct.pack(f"<{len(words)}i", *words)
+
+    async def run(self, mode: str, times: int) -> int:
+        return int(await self.bridge.run(mode, times))
+
+    async def close(self) -> None:
+        self.bridge.close()
+
+
+class TabMachine(Machine):
+    """Plans for WebAssembly, or for the GPU whose facts it is given."""
+
+    def __init__(self, device: "dict[str, Any] | None") -> None:
+        self.name = "wasm" if device is None else "webgpu"
+        self.starts = "reset" if device is None else ""
+        self.device = device
+        self.page: Any = None
+        self.planned: Any = None  # what was asked for last, and its plan: the page sees it before memory is taken
+
+    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
+        wanted = (config, modes, train_bytes, val_bytes)
+        if self.planned is None or self.planned[0] != wanted:
+            self.planned = (wanted, self.lowered(config, modes, train_bytes, val_bytes))
+        return self.planned[1]
+
+    def lowered(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
+        if self.device is None:
+            return Lowered(config, modes, train_bytes, val_bytes, MOMENTS)
+        device = device_of(self.device)
+        device.f16 = False  # what the page trains, it trains in float32
+        return GpuLowered(config, device, modes, train_bytes, val_bytes, MOMENTS)
+
+    async def open(self, lowered: "Any") -> TabPlayer:
+        recipe = json.dumps(lowered.recipe())
+        lowered.let_go()
+        self.planned = None
+        gc.collect()  # the heap is swept at every return to JavaScript
+        return TabPlayer(await self.page.open(recipe))
+
+    async def start_values(self, config: RunConfig) -> Held:
+        """Drawn by WebAssembly."""
+        lowered = Lowered(config, ["init"])
+        weights = lowered.memory.weights
+        places: Places = []
+        for move in sorted(lowered.memory.layout.moves, key=lambda move: move.offset):
+            places += lowered.places(weights, move.start, move.size)
+        drawn = await self.page.startValues(json.dumps(lowered.recipe()), json.dumps(places))
+        return Held(drawn, 4 * parameter_count(config.model))
+
+    def zeros(self, size: int) -> Held:
+        return Held(self.page.zeros(size), size)
+
+
+class TabEngine(ProgramEngine):
+    """States stay in JavaScript."""
+
+    def __init__(self, config: RunConfig, machine: TabMachine, state: "TabState | None", session: "Session") -> None:
+        ProgramEngine.__init__(self, config, machine, state)
         self.session = session
 
-    @property
-    def metrics_every(self) -> int:
-        return int(self.engine.metricsEvery())
+    def check_state(self, state: TabState, config: RunConfig) -> None:
+        """The file's reader, or the run before, has seen to it."""
 
-    async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
-        rates = adamw_rates(self.config.train, step, lr)
-        await self.engine.trainStep(json.dumps([step, list(rates), offsets]))
+    async def export_state(self) -> "TabState | None":
+        """None where the page could not keep it."""
+        places = self.file_places()
+        handle = await self.player.bridge.take(json.dumps(places))
+        return None if handle is None else TabState(self.step, Held(handle, sum([place[2] for place in places])))
 
-    async def read_metrics(self) -> "list[Any]":
-        rows = json.loads(await self.engine.readMetrics())
-        return [(step, NAN if loss is None else loss, NAN if norm is None else norm) for step, loss, norm in rows]
-
-    async def eval_loss(self, offsets: list[int]) -> float:
-        loss = json.loads(await self.engine.evalLoss(json.dumps(offsets)))
-        return NAN if loss is None else float(loss)
-
-    async def export_state(self) -> None:
-        """The page sets it aside."""
-        await self.session.page.setAside()
-
-    async def prefill(self, tokens: bytes) -> "list[float]":
-        return logits_of(await self.engine.prefill(json.dumps(list(tokens))))
-
-    async def decode(self, token: int) -> "list[float]":
-        return logits_of(await self.engine.decode(token))
+    async def import_state(self, state: TabState) -> None:
+        await self.player.write(self.file_places(), state.held)
+        await self.set_step(state.step)
 
     async def agree(self, flag: bool) -> bool:
-        """Between two steps: the moment for what the page has asked for meanwhile."""
+        """Between two blocks: the moment for what the page has asked for meanwhile."""
         await self.session.attend()
         return flag
-
-
-def logits_of(text: str) -> "list[float]":
-    """JSON has null for what is not finite."""
-    values = json.loads(text)
-    return [NAN if value is None else value for value in values] if None in values else values
 
 
 class TabHost(Host):
@@ -131,6 +201,16 @@ class TabHost(Host):
     def emit(self, event: "dict[str, Any]") -> None:
         self.page.emit(json.dumps(event))
 
+    def emit_steps(self, events: "list[dict[str, Any]]") -> None:
+        """All in one message."""
+        if not events:
+            return
+        last = events[-1]
+        rows = [[event["step"], event["loss"], event["grad_norm"], event["lr"]] for event in events]
+        self.emit(
+            {"event": "steps", "rows": rows, "tokens_per_s": last["tokens_per_s"], "eta_s": last["eta_s"]},
+        )
+
     def should_stop(self) -> bool:
         return bool(self.page.stopping())
 
@@ -143,15 +223,21 @@ class TabHost(Host):
     def keeps(self, kind: str) -> bool:
         """Only what could be lost: a start can be made again, and what WebAssembly holds is safe."""
         run = self.session
-        return kind == "last" and run.keepable and run.device is not None and run.progress.step > 0
+        return kind == "last" and run.keepable and run.machine.device is not None and run.progress.step > 0
 
-    async def save(self, kind: str, state: None, progress: Progress) -> bool:
+    async def save(self, kind: str, state: "TabState | None", progress: Progress) -> bool:
         took = self.now() - self.keep_at
         self.keep_at = self.now() + max(KEEP_EVERY, KEEP_SHARE * took)
-        return bool(self.page.keep(json.dumps(self.session.header(progress))))
+        if state is None:
+            return False
+        self.session.kept = state
+        self.page.keep(json.dumps(self.session.header(progress)), state.held.handle)
+        return True
 
     async def go_back(self) -> None:
-        await self.page.goBack()
+        engine, kept = self.session.engine, self.session.kept
+        if engine is not None:
+            await (engine.restart() if kept is None else engine.import_state(kept))
 
 
 def labelled(call: "Any") -> "Any":
@@ -191,28 +277,33 @@ class Session:
                 f"use the terminal, as by: tinygpt sample FILE"
             )
         self.memory = asked.get("memory")
-        self.device = asked.get("device")
+        self.machine = TabMachine(asked.get("device"))
         self.prompt = (asked.get("prompt") or "\n").encode()
         self.trains = asked["bytes"] is not None
         corpus = asked["bytes"] or 0
         self.train_bytes = train_bytes(corpus, self.config.train.val_fraction)
         self.val_bytes = corpus - self.train_bytes
         self.parameters = parameter_count(self.config.model)
+        self.resumed = origin is not None
+        self.kept: TabState | None = None  # where a run that diverges goes back to; None: to its start values
         self.engine: TabEngine | None = None
         self.page: Any = None
 
     @labelled
     def plan(self) -> str:
-        """The recipe for the engine, and what the page shows of the run; `doubt` is a question to ask before."""
+        """What the page shows of the run, before it takes any memory; `doubt` is a question to ask before."""
         advice = []
         if self.trains:
             check_corpus(self.config, self.train_bytes)
             advice = corpus_advice(self.config, self.train_bytes, self.val_bytes, self.parameters)
-        made = self.recipe()
+        modes = training_modes(self.config, self.val_bytes) if self.trains else WRITING
+        if not self.resumed and self.machine.starts:
+            modes = modes + [self.machine.starts]
+        lowered = self.machine.lower(self.config, modes, self.train_bytes, self.val_bytes)
         return json.dumps(
             {
-                "recipe": made,
-                "doubt": "" if self.memory is None else doubt(self.needed(made), self.memory["reported"]),
+                "bytes": lowered.bytes(),
+                "doubt": "" if self.memory is None else doubt(self.needed(lowered.bytes()), self.memory["reported"]),
                 "config": self.config.as_dict(),
                 "parameters": self.parameters,
                 "trainBytes": self.train_bytes,
@@ -221,10 +312,9 @@ class Session:
             }
         )
 
-    def needed(self, made: "dict[str, Any]") -> int:
-        """Bytes: what the engine takes, and the states that are kept meanwhile."""
-        engine = sum(made["buffers"]) if self.device is not None else 4 * made["arena"]
-        return int(engine + (2 * self.state_bytes if self.trains and self.keepable else 0))
+    def needed(self, player: int) -> int:
+        """Bytes: what the player takes, and the states that are kept meanwhile."""
+        return player + (2 * self.state_bytes if self.trains and self.keepable else 0)
 
     @property
     def state_bytes(self) -> int:
@@ -234,18 +324,18 @@ class Session:
     def keepable(self) -> bool:
         return self.state_bytes <= KEEP_LARGEST
 
-    def recipe(self) -> "dict[str, Any]":
-        config = self.config if self.trains else self.config.replace(batch=1, grad_accum=1)
-        if self.device is None:
-            return recipe(config)
-        device = device_of(self.device)
-        device.f16 = False  # what the page trains, it trains in float32
-        return gpu_recipe(config, device)
-
-    def attach(self, engine: "Any", page: "Any") -> None:
-        self.engine = TabEngine(self.config, engine, self)
-        self.page = page
-        gc.collect()  # what the plan has left: the heap is swept at every step
+    async def open(self, page: "Any", train: "Any", val: "Any", state: "Any") -> None:
+        """Take memory, the texts, and the state to go on from (null: start values)."""
+        self.page = self.machine.page = page
+        if self.resumed:
+            self.kept = TabState(self.progress.step, Held(state, self.state_bytes))
+        self.engine = TabEngine(self.config, self.machine, self.kept, self)
+        if self.trains:
+            await self.engine.load_corpus(Held(train, self.train_bytes), Held(val, self.val_bytes))
+        else:
+            await self.engine.require(WRITING)
+        if self.machine.device is None:
+            gc.collect()
 
     async def train(self) -> str:
         """JSON: why it ended and at which step, or the sentence of an error."""
@@ -277,12 +367,15 @@ class Session:
         """What another session needs to know to go on from here."""
         return json.dumps({"config": self.config.as_dict(), "progress": self.progress.as_dict()})
 
+    def state_places(self) -> str:
+        """Where the state of a model file lies, behind its step."""
+        return json.dumps(self.engine.file_places() if self.engine is not None else [])
+
     def header_text(self) -> str:
         return json.dumps(self.header(self.progress))
 
     def header(self, progress: Progress) -> "dict[str, Any]":
         """Of a file as the run stands; JavaScript fills in the digest and the date."""
-        engine = "wasm" if self.device is None else "webgpu"
-        header = encode_run(self.config, progress, engine, {}, None, "")
+        header = encode_run(self.config, progress, self.machine.name, {}, None, "")
         header.update(encode_state(self.config.model, 3, ""))
         return header

@@ -4,41 +4,20 @@ import math
 
 from tinygpt.core.config import LN_VOCAB, RunConfig, SampleConfig, TrainConfig, check_corpus, validates
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.ops.record import RING
 from tinygpt.core.progress import Progress
-from tinygpt.core.rng import batch_offsets, eval_offsets
+from tinygpt.core.run.schedule import learning_rate
 from tinygpt.core.sampler import NotFinite, generate
 from tinygpt.core.text import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any, TypeVar
-
-    T = TypeVar("T")
+    from typing import Any
 
 EXPLODED_LOSS = 2 * LN_VOCAB  # twice the loss of a model that knows nothing
 EXPLODED_STEPS = 5  # so many in a row: a single bad batch may pass
-RATE_WINDOW = 20  # readings over which tokens/s are averaged
-
-
-def run_now(coroutine: "Coroutine[Any, Any, T]") -> "T":
-    """Drive a coroutine that never suspends (every engine of the terminal) to its result."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]
-    raise RuntimeError("the engine suspended; drive it with an event loop")
-
-
-def learning_rate(train: TrainConfig, step: int) -> float:
-    """The rate of step number `step`, counted from 1."""
-    if step <= train.warmup:
-        return train.lr * step / train.warmup
-    if train.schedule == "constant" or train.steps <= train.warmup + 1:
-        return train.lr
-    done = min(1.0, (step - train.warmup - 1) / (train.steps - train.warmup - 1))
-    low = min(train.min_lr, train.lr)
-    return low + (train.lr - low) * 0.5 * (1.0 + math.cos(math.pi * done))
+BLOCK_SECONDS = 0.1  # so long a host waits for an answer, where steps are shorter
+RATE_WINDOW = 20  # blocks over which tokens/s are averaged
 
 
 class Diverged(TinyGPTError):
@@ -54,6 +33,11 @@ class Host:
 
     def emit(self, event: "dict[str, Any]") -> None:
         """Take note of a step, eval, sample or checkpoint event (the key "event" names it)."""
+
+    def emit_steps(self, events: "list[dict[str, Any]]") -> None:
+        """Take note of a block of steps."""
+        for event in events:
+            self.emit(event)
 
     def should_stop(self) -> bool:
         return False
@@ -135,39 +119,25 @@ class Trainer:
             await self.host.go_back()
             self.progress.restore(self.last)
             raise
+        except TinyGPTError:
+            self.exploded = 0
+            await self.save_proven()  # the engine has failed: nothing will prove more
+            raise
 
     async def loop(self) -> str:
         train = self.config.train
         progress = self.progress
         reason = "finished"
-        since_reading = 0
         if progress.step == 0:
             await self.save("last")
-        clock = self.host.now()
         while progress.step < train.steps:
-            step = progress.step + 1
-            offsets = batch_offsets(train.seed, step, self.rows, self.train_bytes, self.config.model.ctx)
-            await self.engine.train_step(step, learning_rate(train, step), offsets)
-            progress.step = step
-            progress.tokens_seen += self.rate.tokens_per_step
-            since_reading += 1
-
+            stopping = await self.train_block()
+            step = progress.step
             last = step == train.steps
-            stopping = await self.engine.agree(self.host.should_stop())
-            evaluating = self.validating and (last or step % train.eval_every == 0)
-            sampling = last or due(step, train.sample_every)
-            saving = self.host.checkpoint_due(step, train.checkpoint_every)
-            looking = evaluating or sampling or saving or last or stopping or self.unproven is not None
-            if looking or since_reading >= self.engine.metrics_every:
-                metrics = await self.engine.read_metrics()
-                now = self.host.now()
-                self.rate.add(since_reading, now - clock)
-                since_reading = 0
-                self.report(metrics)
-                await self.save_proven()
-            if evaluating and await self.evaluate():
+            await self.save_proven()
+            if self.validating and (last or due(step, train.eval_every)) and await self.evaluate():
                 await self.save("best")
-            if sampling:
+            if last or due(step, train.sample_every):
                 await self.sample()
             if train.patience and progress.evals_since_best >= train.patience:
                 reason = "early-stop"
@@ -176,22 +146,48 @@ class Trainer:
             if last or reason != "finished":
                 await self.save("last")
                 break
-            if saving and not self.exploded:
+            if self.host.checkpoint_due(step, train.checkpoint_every) and not self.exploded:
                 self.unproven = (await self.engine.export_state(), progress.as_dict())
-            if since_reading == 0:
-                clock = self.host.now()
         return reason
+
+    def block_steps(self) -> int:
+        """How many steps to ask for: to the next event, and about a tenth of a second's; one to prove a state."""
+        train, step = self.config.train, self.progress.step
+        steps = min(RING, train.steps - step)
+        for every in (train.eval_every if self.validating else 0, train.sample_every, train.checkpoint_every):
+            if every:
+                steps = min(steps, every - step % every)
+        if self.unproven is not None:
+            return 1
+        if self.engine.block is not None:
+            return min(steps, int(self.engine.block))
+        return max(1, min(steps, int(BLOCK_SECONDS / max(self.rate.seconds_per_step(), 1e-9)))) if step else 1
+
+    async def train_block(self) -> bool:
+        """Some steps; whether the run is to stop after them."""
+        steps = self.block_steps()
+        began = self.host.now()
+        done = await self.engine.train(steps)
+        metrics = await self.engine.read_metrics()
+        self.rate.add(done, self.host.now() - began)
+        self.progress.step += done
+        self.progress.tokens_seen += done * self.rate.tokens_per_step
+        self.report(metrics)
+        return bool(await self.engine.agree(done < steps or self.host.should_stop()))
 
     def report(self, metrics: "list[Any]") -> None:
         """Tell the host of each step, and stop a run whose loss has left the track."""
         train = self.config.train
+        events = []
+        bad = None
         for step, loss, grad_norm in metrics:
             self.exploded = self.exploded + 1 if loss > EXPLODED_LOSS else 0
             if not math.isfinite(loss + grad_norm) or self.exploded >= EXPLODED_STEPS:
-                raise self.diverged(step, symptom(loss, grad_norm))
+                bad = self.diverged(step, symptom(loss, grad_norm))
+                break
             self.progress.loss = loss
             self.progress.history.add(step, loss)
-            self.host.emit(
+            events.append(
                 {
                     "event": "step",
                     "step": step,
@@ -202,16 +198,17 @@ class Trainer:
                     "eta_s": (train.steps - step) * self.rate.seconds_per_step(),
                 }
             )
+        self.host.emit_steps(events)
+        if bad is not None:
+            raise bad
 
     def diverged(self, step: int, what: str) -> Diverged:
         return Diverged(divergence_sentence(self.config.train, step, what, self.last["step"]))
 
     async def evaluate(self) -> bool:
         """Measure the validation loss; whether it is the best so far."""
-        train, progress = self.config.train, self.progress
-        rows = train.batch * train.eval_batches
-        offsets = eval_offsets(train.seed, rows, self.val_bytes, self.config.model.ctx)
-        loss = await self.engine.eval_loss(offsets)
+        progress = self.progress
+        loss = await self.engine.validate()
         if not math.isfinite(loss):
             raise self.diverged(progress.step, f"the validation loss is {loss}")
         best = progress.best_val is None or loss < progress.best_val

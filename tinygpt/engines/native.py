@@ -6,21 +6,23 @@ import ctypes
 import mmap
 import platform
 import time
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.ops.op import Op, Tensor
-from tinygpt.core.plan.cpu.lowering import MAX_THREADS
-from tinygpt.core.rng import INIT
-from tinygpt.engines.base import State
+from tinygpt.core.plan.cpu.lowering import MAX_THREADS, Lowered
+from tinygpt.core.run.contract import Player
+from tinygpt.core.run.engine import Machine
+from tinygpt.engines.base import State, TerminalEngine, flat_bytes
 from tinygpt.engines.crew import Crew
 from tinygpt.engines.machine import check_memory, check_threads, cores
-from tinygpt.engines.replay import Array, ReplayEngine
 from tinygpt.kernels.build import compile_kernels
+
+# Words that the kernels' team shares (tg.h): how to end a run, and how often the program was run through.
+STOP, HALTED, DONE = 2, 3, 4
 
 
 def cpu_lanes() -> int:
@@ -36,42 +38,51 @@ def cpu_lanes() -> int:
     return 8 if has.get("AVX2") and has.get("FMA3") else 4
 
 
-class NativeEngine(ReplayEngine):
+def library(lanes: int) -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(compile_kernels(lanes)))
+    pointer, i64, i32 = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
+    loaded.tg_run.argtypes = [pointer, pointer, i64, i64, i32, pointer, i32, i32]
+    loaded.tg_run.restype = None
+    return loaded
+
+
+class NativeMachine(Machine):
     name = "native"
 
-    def __init__(
-        self,
-        config: RunConfig,
-        state: State | None = None,
-        *,
-        threads: int | None = None,
-        lanes: int | None = None,
-    ) -> None:
+    def __init__(self, threads: int | None = None, lanes: int | None = None) -> None:
         check_threads(threads)
-        super().__init__(config)
         self.lanes = lanes or cpu_lanes()
-        self.threads: int = threads or min(cores(), MAX_THREADS)
-        self.bytes = self.lowered.plan.bytes()
-        check_memory(self.bytes + self.exported_bytes(state))
-        self.library = ctypes.CDLL(str(compile_kernels(self.lanes)))
-        pointer, number = ctypes.c_void_p, ctypes.c_uint32
-        self.library.tg_run.argtypes = [pointer, pointer, ctypes.c_int64, pointer, number, number]
-        self.library.tg_run.restype = None
-        self.library.tg_init.argtypes = [pointer, ctypes.c_int64, number, number, number, ctypes.c_double]
-        self.library.tg_init.restype = None
+        self.threads = threads or min(cores(), MAX_THREADS)
+
+    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> Lowered:
+        return Lowered(config, modes, train_bytes, val_bytes)
+
+    async def open(self, lowered: Lowered) -> NativePlayer:
+        exported = sum(tensor.size for tensor in lowered.tensors if tensor.kind in ("weight", "m", "v"))
+        trains = any(tensor.kind == "m" for tensor in lowered.tensors)
+        check_memory(lowered.bytes() + (4 * exported if trains else 0))  # a checkpoint takes a copy of it
+        return NativePlayer(lowered.recipe(), self.threads, self.lanes)
+
+    def describe(self) -> str:
+        return f"native C++, {self.lanes * 32}-bit vectors, {self.threads} thread{'s' * (self.threads > 1)}"
+
+
+class NativePlayer(Player):
+    def __init__(self, recipe: dict[str, Any], threads: int, lanes: int) -> None:
+        self.threads: int = threads
+        self.lanes = lanes
+        (self.bytes,) = recipe["buffers"]
+        self.library = library(lanes)
         self.arena = mmap.mmap(-1, self.bytes)  # zeros, page by page as they are touched
         if hasattr(mmap, "MADV_HUGEPAGE"):
             self.arena.madvise(mmap.MADV_HUGEPAGE)
-        self.address = np.frombuffer(self.arena, dtype=np.uint8).ctypes.data
-        self.barrier = np.zeros(32, dtype=np.int32)
-        self.words = {mode: np.array(words, dtype=np.int32) for mode, words in self.lowered.words.items()}
-        self.crew = Crew(self.threads)
-        self.start(state)
-
-    def exported_bytes(self, state: State | None) -> int:
-        """Of w, m and v as a checkpoint takes them; an engine that is given weights alone is not there to train."""
-        trains = state is None or state.m is not None
-        return 3 * 4 * parameter_count(self.config.model) if trains else 0
+        self.memory = np.frombuffer(self.arena, dtype=np.uint8)
+        self.shared = np.zeros(32, dtype=np.int32)
+        self.programs = {
+            mode: (np.array(program["words"], dtype=np.int32), program["commit"])
+            for mode, program in recipe["programs"].items()
+        }
+        self.crew = Crew(threads)
 
     def describe(self) -> str:
         plural = "s" if self.threads > 1 else ""
@@ -79,52 +90,72 @@ class NativeEngine(ReplayEngine):
             f"native C++, {self.lanes * 32}-bit vectors, {self.threads} thread{plural}, arena {self.bytes / 1e6:.1f} MB"
         )
 
-    def view(self, tensor: Tensor) -> Array:
+    async def write(self, places: list[list[int]], data: Any) -> None:
         self.crew.settle()
-        start = self.lowered.plan.start(next(iter(self.lowered.programs)), tensor)
-        dtype = np.int32 if tensor.dtype == "i32" else np.float32
-        return np.frombuffer(self.arena, dtype=dtype, count=tensor.size, offset=4 * start)
+        source, at = np.frombuffer(flat_bytes(data), dtype=np.uint8), 0
+        for _, start, size in places:
+            part = source[at : at + size]
+            self.memory[start : start + len(part)] = part
+            at += size
 
-    def draw(self, there: Array, index: int, std: float) -> None:
-        """The same bytes as NumPy's, sooner."""
-        self.library.tg_init(there.ctypes.data, there.size, self.config.train.seed, INIT, index, std)
+    async def read(self, places: list[list[int]]) -> bytes:
+        self.crew.settle()
+        return b"".join([self.memory[start : start + size].data for _, start, size in places])
 
-    def run(self, mode: str) -> None:
-        self.play(self.words[mode])
+    async def run(self, mode: str, times: int) -> int:
+        words, commit = self.programs[mode]
+        return self.play(words, commit, times)
 
-    def play(self, words: npt.NDArray[np.int32]) -> None:
-        """All threads replay the words."""
-        program, barrier = words.ctypes.data, self.barrier.ctypes.data
+    def stop(self) -> None:
+        self.shared[STOP] = 1
+
+    def play(self, words: npt.NDArray[np.int32], commit: int, times: int) -> int:
+        """All threads replay the words, so many times; how many were done. An interrupt ends it soon."""
+        self.crew.settle()
+        self.shared[STOP : DONE + 1] = 0
+        arena, program, shared = self.memory.ctypes.data, words.ctypes.data, self.shared.ctypes.data
 
         def part(thread: int) -> None:
-            """As long as it runs, it keeps the arena (with the engine) and the words."""
-            self.library.tg_run(self.address, program, len(words), barrier, thread, self.threads)
+            """As long as it runs, it keeps the arena (with the player) and the words."""
+            self.library.tg_run(arena, program, len(words), commit, times, shared, thread, self.threads)
 
-        self.crew.run(part)
+        try:
+            self.crew.run(part)
+        except BaseException:
+            self.stop()
+            raise
+        return int(self.shared[DONE])
 
-    def profile(self, mode: str) -> list[tuple[Op, float]]:
-        """Each op of a program with its seconds, run one by one (so the time to wake the threads is in each)."""
-        words = self.words[mode]
-        timed = []
+    async def clock(self, mode: str) -> list[float]:
+        """Ops are run one by one, so the time to wake the threads is in each."""
+        words, _ = self.programs[mode]
+        seconds = []
         at = 0
-        for op in self.lowered.programs[mode].ops:
+        while at < len(words):
             length = int(words[at + 1])
             start = time.perf_counter()
-            self.play(words[at : at + length])
-            timed.append((op, time.perf_counter() - start))
+            self.play(words[at : at + length], length, 1)
+            seconds.append(time.perf_counter() - start)
             at += length
-        return timed
+        return seconds
 
     async def close(self) -> None:
         self.crew.close()
 
 
 def native_engine(
-    config: RunConfig, state: State | None, *, device: str, precision: str, compile: bool, threads: int | None
-) -> NativeEngine:
+    config: RunConfig,
+    state: State | None = None,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    compile: bool = False,
+    threads: int | None = None,
+    lanes: int | None = None,
+) -> TerminalEngine:
     """The engine as the command line asks for it."""
     if device not in ("auto", "cpu"):
         raise TinyGPTError(f"the native engine runs on the CPU, not on '{device}'; use --engine torch for that device")
     if precision not in ("auto", "float32"):
         raise TinyGPTError(f"the native engine computes in float32, not in {precision}; use --engine torch for that")
-    return NativeEngine(config, state, threads=threads)
+    return TerminalEngine(config, NativeMachine(threads, lanes), state)

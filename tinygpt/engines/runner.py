@@ -138,6 +138,7 @@ class Runner:
         self.headers = ISOLATION if isolated else {}
         self.kernels = kernels or {}  # instead of the compiled ones, by file name
         self.fault = ""
+        self.players = 0  # that are open there
         self.heard = time.monotonic()
         self.idle = False  # whether the last command was to wait
         self.commands: queue.Queue[bytes] = queue.Queue()

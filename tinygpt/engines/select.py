@@ -11,7 +11,8 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, instead
 
 if TYPE_CHECKING:
-    from tinygpt.engines.base import Engine, State
+    from tinygpt.core.run.contract import Engine
+    from tinygpt.engines.base import State
 
 
 class EngineChoice(NamedTuple):

@@ -1,6 +1,6 @@
-"""The engine that defines what a program means: NumPy, one short function a kernel, in float64 or float32.
+"""The player that defines what a program means: NumPy, one short function per kernel, in float64 or float32.
 
-It replays on the same planned arena as the fast engines, so it proves the plan as well.
+It replays on the same planned arena as the fast players, so it proves the plan as well.
 """
 
 from __future__ import annotations
@@ -12,45 +12,104 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.ops.op import Op, Tensor, bits_float
-from tinygpt.engines.base import State
-from tinygpt.engines.replay import Array, ReplayEngine
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.run.contract import Player
+from tinygpt.core.run.engine import Machine
+from tinygpt.engines.base import State, TerminalEngine, flat_bytes
 from tinygpt.kernels.spec import SPEC
 
+Array = npt.NDArray[Any]
 
-class SpecEngine(ReplayEngine):
+
+class SpecMachine(Machine):
     name = "spec"
 
-    def __init__(self, config: RunConfig, state: State | None = None, *, dtype: npt.DTypeLike = np.float32) -> None:
-        super().__init__(config)
+    def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
+        self.dtype = dtype
+
+    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> Lowered:
+        return Lowered(config, modes, train_bytes, val_bytes)
+
+    async def open(self, lowered: Lowered) -> SpecPlayer:
+        return SpecPlayer(lowered, self.dtype)
+
+
+class SpecPlayer(Player):
+    """The arena is three arrays: of floats, of whole numbers and of bytes. A tensor lies in that of its dtype."""
+
+    threads = 1
+
+    def __init__(self, lowered: Lowered, dtype: npt.DTypeLike) -> None:
+        self.lowered = lowered
+        plan = lowered.plan
         # Temporary memory starts as NaN: what is read before it is written shows.
-        self.arena = np.full(self.lowered.plan.size, np.nan, dtype=dtype)
-        self.arena[: self.lowered.plan.persistent_size] = 0
-        self.start(state)
+        self.floats = np.full(plan.size, np.nan, dtype=dtype)
+        self.floats[: plan.persistent_size] = 0
+        self.ints = np.zeros(plan.size, dtype=np.int64)
+        self.bytes = np.zeros(4 * plan.size, dtype=np.uint8)
 
     def describe(self) -> str:
-        return f"spec: NumPy {np.__version__}, {self.arena.dtype}"
-
-    def view(self, tensor: Tensor) -> Array:
-        return self.array(next(iter(self.lowered.programs)), tensor)
+        return f"spec: NumPy {np.__version__}, {self.floats.dtype}"
 
     def array(self, mode: str, tensor: Tensor) -> Array:
-        """A tensor's stretch of the arena, flat. Integers are held as floats here: bytes are exact in them."""
+        """A tensor's stretch of its arena, flat."""
         start = self.lowered.plan.start(mode, tensor)
-        return self.arena[start : start + tensor.size]
+        if tensor.dtype == "u8":
+            return self.bytes[4 * start : 4 * start + tensor.shape[0]]
+        return (self.ints if tensor.dtype == "i32" else self.floats)[start : start + tensor.size]
+
+    def view(self, name: str) -> Array:
+        """A persistent tensor, by name."""
+        tensor = next(tensor for tensor in self.lowered.tensors if tensor.name == name)
+        return self.array(self.lowered.modes[0], tensor)
+
+    def dtype_at(self, place: int) -> str:
+        """Of the persistent tensor at a place of the arena."""
+        return next(
+            slot.tensor.dtype
+            for slot in self.lowered.plan.persistent
+            if slot.start <= place < slot.start + max(slot.size, 1)
+        )
+
+    async def write(self, places: list[list[int]], data: Any) -> None:
+        source, at = np.frombuffer(flat_bytes(data), dtype=np.uint8), 0
+        for _, start, size in places:
+            part = source[at : at + size]
+            at += size
+            dtype = self.dtype_at(start // 4)
+            if dtype == "u8":
+                self.bytes[start : start + len(part)] = part
+            else:
+                there = self.ints if dtype == "i32" else self.floats
+                there[start // 4 : (start + size) // 4] = part.view(np.int32 if dtype == "i32" else np.float32)
+
+    async def read(self, places: list[list[int]]) -> bytes:
+        parts = []
+        for _, start, size in places:
+            dtype = self.dtype_at(start // 4)
+            if dtype == "u8":
+                parts.append(self.bytes[start : start + size].tobytes())
+            elif dtype == "i32":
+                parts.append(self.ints[start // 4 : (start + size) // 4].astype(np.int32).tobytes())
+            else:
+                parts.append(self.floats[start // 4 : (start + size) // 4].astype(np.float32).tobytes())
+        return b"".join(parts)
 
     def arguments(self, mode: str, op: Op) -> dict[str, Any]:
-        signature = op.declared
+        declared = op.declared
         given: dict[str, Any] = {}
-        for name, tensor in zip(signature.tensors, op.tensors, strict=True):
-            if tensor is None:
-                given[name] = None
-            else:
-                array = self.array(mode, tensor).reshape(op.shape(name))
-                given[name] = array.astype(np.int64) if tensor.dtype == "i32" else array
-        given.update(zip(signature.dims, op.dims, strict=True))
-        given.update(zip(signature.scalars, [bits_float(bits) for bits in op.scalars], strict=True))
+        for name, tensor in zip(declared.tensors, op.tensors, strict=True):
+            given[name] = None if tensor is None else self.array(mode, tensor).reshape(op.shape(name))
+        given.update(zip(declared.dims, op.dims, strict=True))
+        given.update(zip(declared.scalars, [bits_float(bits) for bits in op.scalars], strict=True))
         return given
 
-    def run(self, mode: str) -> None:
-        for op in self.lowered.programs[mode].ops:
-            SPEC[op.kernel](**self.arguments(mode, op))
+    async def run(self, mode: str, times: int) -> int:
+        for _ in range(times):
+            for op in self.lowered.programs[mode].ops:
+                SPEC[op.kernel](**self.arguments(mode, op))
+        return times
+
+
+def spec_engine(config: RunConfig, state: State | None = None, *, dtype: npt.DTypeLike = np.float32) -> TerminalEngine:
+    return TerminalEngine(config, SpecMachine(dtype), state)

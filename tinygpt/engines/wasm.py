@@ -3,26 +3,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.plan.cpu.recipe import recipe
-from tinygpt.engines.base import State
-from tinygpt.engines.driven import DrivenEngine
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.run.engine import Machine
+from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.driven import DrivenPlayer
 from tinygpt.engines.machine import check_threads
 from tinygpt.engines.runner import Runner
 from tinygpt.kernels.wasm import FEATURES
 
 WASM_BUILDS = ("auto", *FEATURES)
-MOST_STEPS = 10
-FLOPS_TOGETHER = 5e10
+PLACES = {"node": "Node", "chromium": "Chromium"}
 
 
-class WasmEngine(DrivenEngine):
+class WasmMachine(Machine):
     def __init__(
         self,
-        config: RunConfig,
         kind: str,
-        state: State | None = None,
         *,
         threads: int | None = None,
         build: str = "auto",
@@ -32,44 +32,46 @@ class WasmEngine(DrivenEngine):
         check_threads(threads)
         if build not in WASM_BUILDS:
             raise TinyGPTError(f"the WebAssembly build must be one of {', '.join(WASM_BUILDS)}, not '{build}'")
-        super().__init__(config, runner or Runner(kind), MOST_STEPS, FLOPS_TOGETHER)
         self.name = f"wasm-{kind}"
         self.kind = kind
-        wanted = {"threads": threads or 0, "force64": force64} | ({} if build == "auto" else {"build": build})
-        made = recipe(config)
-        self.places = made["places"]
-        opened, _ = self.runner.ask("open", b"", recipe=made, **wanted)
-        self.threads = opened["threads"]
-        self.description = opened["description"]
-        if state is not None:
-            self.set_state(state)
+        self.wanted: dict[str, Any] = {"threads": threads or 0, "force64": force64}
+        if build != "auto":
+            self.wanted["build"] = build
+        self.runner = runner or Runner(kind)
+
+    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> Lowered:
+        return Lowered(config, modes, train_bytes, val_bytes)
+
+    async def open(self, lowered: Lowered) -> DrivenPlayer:
+        opened, _ = self.runner.ask("open", recipe=lowered.recipe(), **self.wanted)
+        return DrivenPlayer(self.runner, opened, f", in {PLACES[self.kind]}")
 
     def describe(self) -> str:
-        return f"{self.description}, in {'Node' if self.kind == 'node' else 'Chromium'}"
+        return f"WebAssembly, in {PLACES[self.kind]}"
 
 
 def wasm_engine(
     kind: str,
     config: RunConfig,
-    state: State | None,
+    state: State | None = None,
     *,
-    device: str,
-    precision: str,
-    compile: bool,
-    threads: int | None,
-    build: str,
-) -> WasmEngine:
+    device: str = "auto",
+    precision: str = "auto",
+    compile: bool = False,
+    threads: int | None = None,
+    build: str = "auto",
+) -> TerminalEngine:
     """The engine as the command line asks for it."""
     if device not in ("auto", "cpu"):
         raise TinyGPTError(f"the wasm engines run on the CPU, not on '{device}'; use --engine torch for that device")
     if precision not in ("auto", "float32"):
         raise TinyGPTError(f"the wasm engines compute in float32, not in {precision}; use --engine torch for that")
-    return WasmEngine(config, kind, state, threads=threads, build=build)
+    return TerminalEngine(config, WasmMachine(kind, threads=threads, build=build), state)
 
 
-def node_engine(config: RunConfig, state: State | None = None, **options: object) -> WasmEngine:
-    return wasm_engine("node", config, state, **options)  # type: ignore[arg-type]
+def node_engine(config: RunConfig, state: State | None = None, **options: Any) -> TerminalEngine:
+    return wasm_engine("node", config, state, **options)
 
 
-def chromium_engine(config: RunConfig, state: State | None = None, **options: object) -> WasmEngine:
-    return wasm_engine("chromium", config, state, **options)  # type: ignore[arg-type]
+def chromium_engine(config: RunConfig, state: State | None = None, **options: Any) -> TerminalEngine:
+    return wasm_engine("chromium", config, state, **options)

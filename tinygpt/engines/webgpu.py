@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,18 +10,15 @@ import wgpu
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.ops.op import Op, Tensor
 from tinygpt.core.plan.gpu.lowering import GpuLowered
-from tinygpt.core.plan.gpu.recipe import recipe_of
-from tinygpt.engines.base import FloatArray, State, StepMetrics
+from tinygpt.core.run.contract import Player
+from tinygpt.core.run.engine import Machine
+from tinygpt.engines.base import State, TerminalEngine, flat_bytes
 from tinygpt.engines.gpu import Gpu, Progress, explained, record
-from tinygpt.engines.replay import Array, ProgramEngine
+from tinygpt.kernels.init import initial_weights
 
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-RING = 64  # steps whose metrics the GPU keeps until they are read
-READ_EVERY = 0.1  # seconds: metrics are read so often, that the GPU waits for nobody in between
-SLOT = 8  # bytes of the ring a step: its loss, its gradient's norm
-LAST_OF_A_STEP = ("train", "update")  # programs that leave a loss and a norm
+SENT_TOGETHER = 512  # dispatches, at least: fewer submits cost less, but the GPU should begin soon
 
 
 class Played(NamedTuple):
@@ -35,47 +31,55 @@ class Played(NamedTuple):
     z: int
 
 
-class WebGPUEngine(ProgramEngine):
+class WebGPUMachine(Machine):
     name = "webgpu"
+    starts = ""
 
     def __init__(
-        self,
-        config: RunConfig,
-        state: State | None = None,
-        *,
-        device: str = "auto",
-        f16: bool = False,
-        progress: Progress | None = None,
-        gpu: Gpu | None = None,
+        self, device: str = "auto", f16: bool = False, progress: Progress | None = None, gpu: Gpu | None = None
     ) -> None:
-        super().__init__(config)
         self.gpu = gpu or Gpu(device)
-        self.software = self.gpu.software
-        described = self.gpu.describe()
         if f16 and "shader-f16" not in self.gpu.features:
             raise TinyGPTError(f"{self.gpu.name} has no float16; leave out --precision f16")
-        described.f16 = f16
         self.f16 = f16
-        self.lowered = GpuLowered(config, described)
-        self.memory = self.lowered.memory
-        self.recipe = recipe_of(config, self.lowered)
-        self.bytes = sum(self.recipe["buffers"])
-        self.buffers = [self.gpu.buffer(size, STORAGE) for size in self.recipe["buffers"]]
-        self.ring = self.gpu.buffer(RING * SLOT, STORAGE)
-        self.programs = self.prepare(progress)
-        self.inputs = np.zeros(self.recipe["buffers"][self.recipe["inputs"]] // 4, dtype=np.int32)
-        self.under_way: list[int] = []  # steps whose metrics are in the ring
-        self.since = 0.0  # when the first of them was sent off
-        self.metrics_every = 1
-        self.start(state)
+        self.progress = progress
 
-    def prepare(self, progress: Progress | None) -> dict[str, list[Played]]:
+    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> GpuLowered:
+        device = self.gpu.describe()
+        device.f16 = self.f16
+        return GpuLowered(config, device, modes, train_bytes, val_bytes)
+
+    async def open(self, lowered: GpuLowered) -> WebGPUPlayer:
+        return WebGPUPlayer(self.gpu, lowered.recipe(), self.f16, self.progress)
+
+    async def start_values(self, config: RunConfig) -> Any:
+        return initial_weights(config.model, config.train.seed)
+
+    def describe(self) -> str:
+        return f"WebGPU, {self.gpu.label()}, {'float16 tiles' if self.f16 else 'float32'}"
+
+    def close(self) -> None:
+        """The device goes with the last machine on it."""
+        del self.gpu
+        gc.collect()  # in wgpu-py a device and its queue refer to each other
+
+
+class WebGPUPlayer(Player):
+    def __init__(self, gpu: Gpu, recipe: dict[str, Any], f16: bool, progress: Progress | None = None) -> None:
+        self.gpu = gpu
+        self.f16 = f16
+        self.software = gpu.software
+        self.bytes = sum(recipe["buffers"])
+        self.buffers = [gpu.buffer(size, STORAGE) for size in recipe["buffers"]]
+        self.programs = self.prepare(recipe, progress)
+
+    def prepare(self, recipe: dict[str, Any], progress: Progress | None) -> dict[str, list[Played]]:
         """Every program's dispatches, with their pipelines and bind groups."""
-        described = self.recipe["pipelines"]
+        described = recipe["pipelines"]
         pipelines = self.gpu.pipelines(described, progress)
         groups: dict[tuple[int, ...], Any] = {}
         programs: dict[str, list[Played]] = {}
-        for mode, dispatches in self.recipe["programs"].items():
+        for mode, dispatches in recipe["programs"].items():
             programs[mode] = []
             for words in dispatches:
                 number, x, y, z = words[:4]
@@ -92,155 +96,108 @@ class WebGPUEngine(ProgramEngine):
         kept = "float16 tiles" if self.f16 else "float32"
         return f"WebGPU, {self.gpu.label()}, {kept}, {self.bytes / 1e6:.1f} MB"
 
-    # --- running ---------------------------------------------------------------------------------------------
-
-    def run(self, mode: str) -> None:
-        self.submit(mode)
-
-    def submit(self, mode: str, slot: int | None = None) -> None:
-        """Send one program off; with a slot, its loss and norm go to that place of the ring."""
+    async def write(self, places: list[list[int]], data: Any) -> None:
+        source, at = flat_bytes(data), 0
         with explained(self.gpu.name):
-            self.gpu.queue.write_buffer(self.buffers[self.recipe["inputs"]], 0, self.inputs)
+            for buffer, start, size in places:
+                part = source[at : at + size]
+                if len(part) % 4:
+                    part = memoryview(bytes(part).ljust(len(part) + -len(part) % 4, b"\0"))
+                self.gpu.queue.write_buffer(self.buffers[buffer], start, part)
+                at += size
+
+    async def read(self, places: list[list[int]]) -> bytes:
+        """All pieces in one copy that the host maps once."""
+        total = sum(size for _, _, size in places)
+        with explained(self.gpu.name):
+            if len(places) == 1:
+                buffer, start, size = places[0]
+                return bytes(self.gpu.queue.read_buffer(self.buffers[buffer], start, size))
+            gathered = self.gpu.buffer(total, wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.COPY_SRC)
+            encoder, at = self.gpu.device.create_command_encoder(), 0
+            for buffer, start, size in places:
+                encoder.copy_buffer_to_buffer(self.buffers[buffer], start, gathered, at, size)
+                at += size
+            self.gpu.queue.submit([encoder.finish()])
+            data = bytes(self.gpu.queue.read_buffer(gathered))
+            gathered.destroy()
+        return data
+
+    async def run(self, mode: str, times: int) -> int:
+        program = self.programs[mode]
+        together = max(1, -(-SENT_TOGETHER // len(program)))
+        for first in range(0, times, together):
+            self.submit(program, min(together, times - first))
+        return times
+
+    def submit(self, program: list[Played], times: int) -> None:
+        with explained(self.gpu.name):
             encoder = self.gpu.device.create_command_encoder()
             work = encoder.begin_compute_pass()
-            record(work, self.programs[mode])
+            for _ in range(times):
+                record(work, program)
             work.end()
-            if slot is not None:
-                for i, name in enumerate(("loss", "norm")):
-                    buffer, offset, _ = self.recipe["places"][name]
-                    encoder.copy_buffer_to_buffer(self.buffers[buffer], offset, self.ring, slot * SLOT + 4 * i, 4)
             self.gpu.queue.submit([encoder.finish()])
 
-    def read(self, buffer: Any, offset: int, floats: int) -> FloatArray:
-        with explained(self.gpu.name):
-            return np.frombuffer(self.gpu.queue.read_buffer(buffer, offset, 4 * floats), dtype=np.float32)
-
-    def output(self, tensor: Tensor) -> FloatArray:
-        buffer, offset, floats = self.recipe["places"][tensor.name]
-        return self.read(self.buffers[buffer], offset, floats)
-
-    def input(self, tensor: Tensor) -> Array:
-        """A place in what is sent with the next program."""
-        _, offset, floats = self.recipe["places"][tensor.name]
-        there = self.inputs[offset // 4 : offset // 4 + floats]
-        return there if tensor.dtype == "i32" else there.view(np.float32)
-
-    # --- training --------------------------------------------------------------------------------------------
-
-    async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
-        if len(self.under_way) == RING:
-            self.collect()
-        if not self.under_way:
-            self.since = time.perf_counter()
-        for mode in self.fed_programs(step, lr, offsets):
-            self.submit(mode, len(self.under_way) if mode in LAST_OF_A_STEP else None)
-        self.under_way.append(step)
-        self.step = step
-
-    def collect(self) -> None:
-        """Read the ring, waiting for the steps under way, and see how often that should be done."""
-        if not self.under_way:
-            return
-        rows = self.read(self.ring, 0, RING * SLOT // 4).reshape(RING, 2)[: len(self.under_way)].astype(float).tolist()
-        self.metrics += [StepMetrics(step, *row) for step, row in zip(self.under_way, rows, strict=True)]
-        spent = time.perf_counter() - self.since
-        self.metrics_every = max(1, min(RING, round(READ_EVERY * len(rows) / spent)))
-        self.under_way = []
-
-    async def read_metrics(self) -> list[StepMetrics]:
-        self.collect()
-        ready, self.metrics = self.metrics, []
-        return ready
-
-    # --- state -----------------------------------------------------------------------------------------------
-
-    def start(self, state: State | None) -> None:
-        """Buffers are all zeros: give them that state, or else start values."""
-        if state is not None:
-            self.load_state(state)
-            return
-        weights = self.zeros()
-        self.draw_weights(weights)
-        self.write_flat("w", weights)
-
-    def zeros(self) -> FloatArray:
-        """A flat vector."""
-        return np.zeros(self.memory.layout.size, dtype=np.float32)
-
-    def segment_buffers(self, vector: str) -> list[tuple[int, int, Any]]:
-        """Of the flat vector w, m or v: each segment's start, floats and buffer."""
-        column = 2 + ("w", "m", "v").index(vector)
-        return [(row[0], row[1], self.buffers[row[column]]) for row in self.recipe["segments"]]
-
-    def write_flat(self, vector: str, values: FloatArray) -> None:
-        for start, floats, buffer in self.segment_buffers(vector):
-            with explained(self.gpu.name):
-                self.gpu.queue.write_buffer(buffer, 0, np.ascontiguousarray(values[start : start + floats]))
-
-    def read_flat(self, vector: str) -> FloatArray:
-        return np.concatenate([self.read(buffer, 0, floats) for _, floats, buffer in self.segment_buffers(vector)])
-
-    async def export_state(self) -> State:
-        return State(self.step, *(self.in_file_order(self.read_flat(vector)) for vector in ("w", "m", "v")))
-
-    def load_state(self, state: State) -> None:
-        self.check_state(state)
-        for vector, values in (("w", state.w), ("m", state.m), ("v", state.v)):
-            flat = self.zeros()
-            if values is not None:
-                self.spread(values, flat)
-            self.write_flat(vector, flat)
-        self.step = state.step
-
-    # --- measuring -------------------------------------------------------------------------------------------
-
-    def profile(self, mode: str) -> list[tuple[Op, float]]:
-        """Each op of a program with its seconds on the GPU, by timestamps around each of its dispatches."""
+    async def clock(self, mode: str) -> list[float]:
+        """By timestamps around each dispatch."""
         if "timestamp-query" not in self.gpu.features:
             raise TinyGPTError(f"{self.gpu.name} has no timestamps, so its ops cannot be timed")
-        dispatches = self.lowered.dispatches[mode]
-        queries = self.gpu.device.create_query_set(type="timestamp", count=2 * len(dispatches))
-        resolved = self.gpu.buffer(16 * len(dispatches), wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC)
+        program = self.programs[mode]
+        queries = self.gpu.device.create_query_set(type="timestamp", count=2 * len(program))
+        resolved = self.gpu.buffer(16 * len(program), wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC)
         encoder = self.gpu.device.create_command_encoder()
-        for i, played in enumerate(self.programs[mode]):
+        for i, played in enumerate(program):
             marks = {"query_set": queries, "beginning_of_pass_write_index": 2 * i, "end_of_pass_write_index": 2 * i + 1}
             work = encoder.begin_compute_pass(timestamp_writes=marks)
             record(work, [played])
             work.end()
-        encoder.resolve_query_set(queries, 0, 2 * len(dispatches), resolved, 0)
+        encoder.resolve_query_set(queries, 0, 2 * len(program), resolved, 0)
         with explained(self.gpu.name):
             self.gpu.queue.submit([encoder.finish()])
             times = np.frombuffer(self.gpu.queue.read_buffer(resolved), dtype=np.uint64).reshape(-1, 2).astype(np.int64)
-        nanoseconds = (times[:, 1] - times[:, 0]) * self.gpu.timestamp_period()
-        return self.lowered.op_times(mode, nanoseconds.tolist())
+        return [float(tick) for tick in (times[:, 1] - times[:, 0]) * (1e-9 * self.gpu.timestamp_period())]
 
     async def close(self) -> None:
-        """The device goes with the last engine on it."""
-        for buffer in [*self.buffers, self.ring]:
+        for buffer in self.buffers:
             buffer.destroy()
-        del buffer, self.buffers, self.ring, self.programs, self.gpu
-        gc.collect()  # in wgpu-py a device and its queue refer to each other
+        del self.buffers, self.programs, self.gpu
 
 
 def webgpu_engine(
-    config: RunConfig, state: State | None, *, device: str, precision: str, compile: bool, threads: int | None
-) -> WebGPUEngine:
+    config: RunConfig,
+    state: State | None = None,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    compile: bool = False,
+    threads: int | None = None,
+) -> TerminalEngine:
     """The engine as the command line asks for it, with a bar while pipelines are made."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
     if precision not in ("auto", "float32", "f16"):
         raise TinyGPTError(
             f"the webgpu engine computes in float32 or f16, not in {precision}; use --engine torch for that"
         )
-    columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, transient=True, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        return WebGPUEngine(
-            config,
-            state,
-            device=device,
-            f16=precision == "f16",
-            progress=lambda made, total: bar.update(task, completed=made, total=total),
-        )
+    return TerminalEngine(config, WebGPUMachine(device, precision == "f16", CompilingBar()), state)
+
+
+class CompilingBar:
+    """Shows how many pipelines are made, while they are."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+
+    def __call__(self, made: int, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        if self.bar is None:
+            columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
+            console = Console(stderr=True)
+            self.bar = Progress(*columns, transient=True, console=console, disable=not console.is_terminal)
+            self.bar.start()
+            self.task = self.bar.add_task("", total=total)
+        self.bar.update(self.task, completed=made, total=total)
+        if made == total:
+            self.bar.stop()
+            self.bar = None

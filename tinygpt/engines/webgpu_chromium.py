@@ -2,65 +2,59 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.ops.op import Op
 from tinygpt.core.plan.gpu.lowering import GpuLowered
-from tinygpt.core.plan.gpu.recipe import device_of, recipe_of
-from tinygpt.engines.base import State
-from tinygpt.engines.driven import DrivenEngine
+from tinygpt.core.plan.gpu.recipe import device_of
+from tinygpt.core.run.engine import Machine
+from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.driven import DrivenPlayer
 from tinygpt.engines.runner import Runner
-
-MOST_STEPS = 32
-FLOPS_TOGETHER = 5e12
-FLOPS_TOGETHER_SOFTWARE = 5e10
+from tinygpt.kernels.init import initial_weights
 
 
-class WebGpuChromiumEngine(DrivenEngine):
+class WebGpuChromiumMachine(Machine):
     name = "webgpu-chromium"
+    starts = ""
 
-    def __init__(
-        self, config: RunConfig, state: State | None = None, *, f16: bool = False, runner: Runner | None = None
-    ) -> None:
-        runner = runner or Runner("chromium")
-        found, _ = runner.ask("gpu")
+    def __init__(self, *, f16: bool = False, runner: Runner | None = None) -> None:
+        self.runner = runner or Runner("chromium")
+        found, _ = self.runner.ask("gpu")
         self.software: bool = found["software"]
-        device = device_of(found["device"])
-        if f16 and not device.f16:
+        self.device = device_of(found["device"])
+        if f16 and not self.device.f16:
             raise TinyGPTError(f"{found['adapter']} has no float16; leave out --precision f16")
-        device.f16 = self.f16 = f16
-        super().__init__(config, runner, MOST_STEPS, FLOPS_TOGETHER_SOFTWARE if self.software else FLOPS_TOGETHER)
-        self.lowered = GpuLowered(config, device)
-        self.recipe = recipe_of(config, self.lowered)
-        self.places = self.recipe["places"]
-        opened, _ = self.runner.ask("open-gpu", recipe=self.recipe)
-        self.description = opened["description"]
-        if state is not None:
-            self.set_state(state)
+        self.device.f16 = f16
+        self.kept = "float16 tiles" if f16 else "float32"
+
+    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> GpuLowered:
+        return GpuLowered(config, self.device, modes, train_bytes, val_bytes)
+
+    async def open(self, lowered: GpuLowered) -> DrivenPlayer:
+        opened, _ = self.runner.ask("open-gpu", recipe=lowered.recipe())
+        return DrivenPlayer(self.runner, opened, f", {self.kept}, in Chromium", self.software)
+
+    async def start_values(self, config: RunConfig) -> Any:
+        return initial_weights(config.model, config.train.seed)
 
     def describe(self) -> str:
-        return f"{self.description}, {'float16 tiles' if self.f16 else 'float32'}, in Chromium"
-
-    def profile(self, mode: str) -> list[tuple[Op, float]]:
-        """Each op of a program with its seconds on the GPU, by timestamps around each of its dispatches."""
-        nanoseconds = np.frombuffer(self.runner.ask("profile", mode=mode)[1], dtype="<f8")
-        return self.lowered.op_times(mode, nanoseconds.tolist())
+        return f"WebGPU, {self.kept}, in Chromium"
 
 
 def chromium_engine(
     config: RunConfig,
     state: State | None = None,
     *,
-    device: str,
-    precision: str,
-    compile: bool,
-    threads: int | None,
-) -> WebGpuChromiumEngine:
+    device: str = "auto",
+    precision: str = "auto",
+    compile: bool = False,
+    threads: int | None = None,
+) -> TerminalEngine:
     """The engine as the command line asks for it."""
     if device not in ("auto", "gpu"):
         raise TinyGPTError(f"the webgpu-chromium engine runs on the GPU that Chromium gives it, not on '{device}'")
     if precision not in ("auto", "float32", "f16"):
         raise TinyGPTError(f"the webgpu-chromium engine computes in float32 or f16, not in {precision}")
-    return WebGpuChromiumEngine(config, state, f16=precision == "f16")
+    return TerminalEngine(config, WebGpuChromiumMachine(f16=precision == "f16"), state)

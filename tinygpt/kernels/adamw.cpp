@@ -43,8 +43,8 @@ static void grad_norm(const grad_norm_args& a, Team& team) {
 }
 
 // shrink is 1 - decay where weights decay, 1 elsewhere.
-static void adamw_range(const adamw_args& a, i64 begin, i64 end, float shrink) {
-  float clip = a.norm[1], step_size = a.rates[0], root_correction = a.rates[1];
+static void adamw_range(const adamw_args& a, const float* rates, i64 begin, i64 end, float shrink) {
+  float clip = a.norm[1], step_size = rates[0], root_correction = rates[1];
   float new1 = 1.0f - a.beta1, new2 = 1.0f - a.beta2;
   each_vec(begin, end, [&](i64 i, auto lanes) {
     vec g = load(a.grads + i, lanes) * clip;
@@ -61,6 +61,7 @@ static void adamw(const adamw_args& a, Team& team) {
   Range share = team.share(ceil_div(a.P, LANES));
   i64 begin = share.begin * LANES, end = min_of(share.end * LANES, a.P);
   i64 decayed_end = max_of(begin, min_of(end, a.decayed));
-  adamw_range(a, begin, decayed_end, 1.0f - a.rates[2]);
-  adamw_range(a, decayed_end, end, 1.0f);
+  const float* rates = a.rates + 3 * (a.counters[0] % a.rows);
+  adamw_range(a, rates, begin, decayed_end, 1.0f - rates[2]);
+  adamw_range(a, rates, decayed_end, end, 1.0f);
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinygpt.kernels.arrays import Floats
+from tinygpt.kernels.arrays import Floats, Ints
 
 CLIP_EPS = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 
@@ -20,16 +20,19 @@ def adamw(
     grads: Floats,
     norm: Floats,
     rates: Floats,
+    counters: Ints,
     weights: Floats,
     m: Floats,
     v: Floats,
     P: int,
     decayed: int,
+    rows: int,
     beta1: float,
     beta2: float,
     eps: float,
 ) -> None:
-    """All [P], but norm [2] of `grad_norm` and rates [3]. Weight decay is for the first `decayed` entries only.
+    """All [P], but norm [2] of `grad_norm`, rates [rows,3] and counters [4], which say the row: counters[0] steps are
+    done. Weight decay is for the first `decayed` entries only.
 
     m and v are running means of the gradient g and of its square. Started at 0, after t steps they are short
     by the factors 1 - beta^t, and the step with both corrected is
@@ -38,7 +41,7 @@ def adamw(
 
     Decay is decoupled: it shrinks the weights themselves, and is no part of the gradient that m and v see.
     """
-    step_size, root_correction, decay = rates
+    step_size, root_correction, decay = rates[counters[0] % rows]
     g = grads * norm[1]
     m[...] = beta1 * m + (1 - beta1) * g
     v[...] = beta2 * v + (1 - beta2) * g * g

@@ -2,6 +2,7 @@
 // weights = weights (1 - decay) - step_size m / (sqrt(v) root_correction + eps), with decay for the first DECAYED alone.
 override P: u32;
 override DECAYED: u32;
+override ROWS: u32;
 override BETA1: f32;
 override BETA2: f32;
 override EPS: f32;
@@ -9,9 +10,10 @@ override EPS: f32;
 @group(0) @binding(0) var<storage, read> grads: array<Floats>;
 @group(0) @binding(1) var<storage, read> norm: array<f32>;
 @group(0) @binding(2) var<storage, read> rates: array<f32>;
-@group(0) @binding(3) var<storage, read_write> weights: array<Floats>;
-@group(0) @binding(4) var<storage, read_write> m: array<Floats>;
-@group(0) @binding(5) var<storage, read_write> v: array<Floats>;
+@group(0) @binding(3) var<storage, read> counters: array<i32>;
+@group(0) @binding(4) var<storage, read_write> weights: array<Floats>;
+@group(0) @binding(5) var<storage, read_write> m: array<Floats>;
+@group(0) @binding(6) var<storage, read_write> v: array<Floats>;
 
 @compute @workgroup_size(256)
 fn adamw(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
@@ -19,9 +21,10 @@ fn adamw(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) grou
   if (i >= P / WIDTH) {
     return;
   }
-  let step_size = rates[0];
-  let root_correction = rates[1];
-  let keep = select(1.0, 1.0 - rates[2], i < DECAYED / WIDTH);
+  let row = 3u * (u32(counters[0]) % ROWS);
+  let step_size = rates[row];
+  let root_correction = rates[row + 1u];
+  let keep = select(1.0, 1.0 - rates[row + 2u], i < DECAYED / WIDTH);
 
   var g = grads[in_slice(i, 0u)];
   for (var slice = 1u; slice < SLICES; slice++) {

@@ -7,3 +7,4 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.integer[Any]]
+Bytes = npt.NDArray[np.uint8]

@@ -22,7 +22,7 @@ from tinygpt.data.cache import cache_dir, write_atomically
 
 HERE = Path(__file__).parent
 ZIG = [sys.executable, "-m", "ziglang"]
-INTEGER_TENSORS = ("tokens", "targets", "position", "counters")
+TYPES = {"f32": "float", "i32": "i32", "u8": "u8"}  # of tensors, in C++
 
 LANGUAGE = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden"]
 # No contraction: a kernel rounds where its source says so, on every target.
@@ -55,7 +55,7 @@ def args_header() -> str:
         signature = KERNELS[name]
         fields, values = [], []
         for i, tensor in enumerate(signature.tensors):
-            kind = "i32" if tensor in INTEGER_TENSORS else "float"
+            kind = TYPES[signature.dtypes.get(tensor, "f32")]
             const = "const " if i < len(signature.inputs) else ""
             fields.append(f"  {const}{kind}* {tensor};")
             values.append(f"({const}{kind}*)at(arena, words[{2 + i}])")

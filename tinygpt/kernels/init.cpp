@@ -1,4 +1,5 @@
 // Start values, bit for bit those of init.py: the same float64 operations in the same order, on vectors.
+#include "args.h"
 #include "turn.h"
 
 // ln x for a positive normal x below 2: x = m 2^e with m in [sqrt(1/2), sqrt(2)), ln m = 2 artanh((m - 1) / (m + 1)).
@@ -17,19 +18,28 @@ INLINE f64s exact_log(f64s x) {
   return e * 0.6931471805599453 + 2.0 * s * series;
 }
 
-// `size` draws of normal(0, std), four to a Philox call.
-extern "C" __attribute__((visibility("default"))) void tg_init(float* out, i64 size, u32 seed, u32 purpose, u32 tensor,
-                                                               double std) {
-  for (i64 first = 0; first * 4 < size; first += DRAW_LANES) {
-    Words word = philox(seed, purpose, (u32)first, 0, tensor);
-    f64s draw[4];
-    for (int pair = 0; pair < 2; pair++) {
-      f64s u1 = (to_double(word.at[2 * pair]) + 1.0) / 4294967296.0;
-      f64s radius = __builtin_elementwise_sqrt(-2.0 * exact_log(u1));
-      CosSin turn = exact_cos_sin(word.at[2 * pair + 1]);
-      draw[2 * pair] = radius * turn.cos * std;
-      draw[2 * pair + 1] = radius * turn.sin * std;
-    }
-    for (i64 i = 0; i < min_of(4 * DRAW_LANES, size - first * 4); i++) out[first * 4 + i] = (float)draw[i % 4][i / 4];
+// Draws number first * 4 and further, up to `size`, of normal(0, std), four to a Philox call.
+static void draw_normal(float* out, i64 first, i64 size, u32 seed, u32 purpose, u32 tensor, double std) {
+  Words word = philox(seed, purpose, (u32)first, 0, tensor);
+  f64s draw[4];
+  for (int pair = 0; pair < 2; pair++) {
+    f64s u1 = (to_double(word.at[2 * pair]) + 1.0) / 4294967296.0;
+    f64s radius = __builtin_elementwise_sqrt(-2.0 * exact_log(u1));
+    CosSin turn = exact_cos_sin(word.at[2 * pair + 1]);
+    draw[2 * pair] = radius * turn.cos * std;
+    draw[2 * pair + 1] = radius * turn.sin * std;
   }
+  for (i64 i = 0; i < min_of(4 * DRAW_LANES, size - first * 4); i++) out[first * 4 + i] = (float)draw[i % 4][i / 4];
+}
+
+static void normal(const normal_args& a, Team& team) {
+  double std = __builtin_bit_cast(double, (u64)(u32)a.std_high << 32 | (u32)a.std_low);
+  Range calls = team.share(ceil_div(a.P, 4 * DRAW_LANES));
+  for (i64 call = calls.begin; call < calls.end; call++)
+    draw_normal(a.y, call * DRAW_LANES, a.P, (u32)a.seed, (u32)a.purpose, (u32)a.index, std);
+}
+
+static void constant(const constant_args& a, Team& team) {
+  Range share = team.share(a.P);
+  for (i64 i = share.begin; i < share.end; i++) a.y[i] = a.value;
 }

@@ -8,12 +8,15 @@ sqrt(-2 ln u1) cos(2 pi u2) and sqrt(-2 ln u1) sin(2 pi u2) are two independent 
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import numpy.typing as npt
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.rng import INIT
+from tinygpt.kernels.arrays import Floats
 from tinygpt.kernels.philox import U64, philox_words
 
 F64 = npt.NDArray[np.float64]
@@ -57,7 +60,7 @@ def exact_cos_sin(word: U64) -> tuple[F64, F64]:
     return turned_cos, turned_sin
 
 
-def normal(seed: int, purpose: int, tensor: int, size: int, std: float) -> npt.NDArray[np.float32]:
+def normal_draws(seed: int, purpose: int, tensor: int, size: int, std: float) -> npt.NDArray[np.float32]:
     """`size` draws of normal(0, std), four to a Philox call."""
     words = philox_words((seed, purpose), 0, (size + 3) // 4, c2=tensor)
     u1 = (words[:, 0::2].astype(np.float64) + 1.0) / 4294967296.0
@@ -67,11 +70,22 @@ def normal(seed: int, purpose: int, tensor: int, size: int, std: float) -> npt.N
     return (draws.reshape(-1)[:size] * std).astype(np.float32)
 
 
+def normal(*, y: Floats, P: int, seed: int, purpose: int, index: int, std_high: int, std_low: int) -> None:
+    """y [P], from the stream (seed, purpose) of tensor number `index`."""
+    (std,) = struct.unpack(">d", struct.pack(">II", std_high, std_low))
+    y[...] = normal_draws(seed, purpose, index, P, std)
+
+
+def constant(*, y: Floats, P: int, value: float) -> None:
+    """y [P] = value."""
+    y[...] = value
+
+
 def initial_weights(model: ModelConfig, seed: int) -> npt.NDArray[np.float32]:
     """The flat vector of all parameters of an untrained model."""
     return np.concatenate(
         [
-            normal(seed, INIT, index, parameter.size, parameter.std)
+            normal_draws(seed, INIT, index, parameter.size, parameter.std)
             if parameter.std
             else np.full(parameter.size, parameter.fill, dtype=np.float32)
             for index, parameter in enumerate(parameters(model))

@@ -13,13 +13,17 @@ from tinygpt.kernels.attention import attention, attention_backward, attention_o
 from tinygpt.kernels.cross_entropy import cross_entropy, mean_loss
 from tinygpt.kernels.dropout import dropout
 from tinygpt.kernels.embed import embed, embed_backward, embed_one
+from tinygpt.kernels.init import constant, normal
 from tinygpt.kernels.layernorm import layernorm, layernorm_backward
 from tinygpt.kernels.linear import linear, linear_activation, linear_backward_input, linear_backward_weight
 from tinygpt.kernels.pick_row import pick_row
 from tinygpt.kernels.qk_norm import qk_norm, qk_norm_backward
+from tinygpt.kernels.record import count, record
 from tinygpt.kernels.rmsnorm import rmsnorm, rmsnorm_backward
 from tinygpt.kernels.rotary import rotary, rotary_table
+from tinygpt.kernels.sample import sample
 from tinygpt.kernels.swiglu import swiglu, swiglu_backward
+from tinygpt.kernels.windows import draw_windows
 
 SPEC: dict[str, Callable[..., None]] = {
     function.__name__: function
@@ -51,5 +55,11 @@ SPEC: dict[str, Callable[..., None]] = {
         cache_fill,
         attention_one,
         pick_row,
+        draw_windows,
+        record,
+        count,
+        sample,
+        normal,
+        constant,
     )
 }

@@ -2,13 +2,14 @@
 #pragma once
 
 // Threads are the host's: each calls tg_run with its number, all replay the same words, each takes its
-// share of every op and meets the others at a barrier that lies in the arena. Shares may depend on the
+// share of every op and meets the others at a barrier in memory that they share. Shares may depend on the
 // number of threads; results must not.
 
 using i32 = int;
 using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
+using u8 = unsigned char;
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -35,10 +36,13 @@ constexpr int SPINS_BEFORE_WAIT = 60000;
 constexpr int SPINS_BEFORE_WAIT = 4000;
 #endif
 
-// Two words in the arena, zero at first.
+// Words that a team shares, all zero when a run begins but for the first two, which are the team's own.
 struct Barrier {
   i32 arrived;
   i32 generation;
+  i32 stop;    // the host's: it wants the run to end
+  i32 halted;  // the team's: it has seen so, all of it at the same meeting
+  i32 done;    // how many times the program was run through
 };
 
 struct Range {
@@ -51,10 +55,14 @@ struct Team {
 
   // Nobody goes on before everybody is here; what was written before is seen after.
   void meet() {
-    if (threads == 1) return;
+    if (threads == 1) {
+      barrier->halted = __atomic_load_n(&barrier->stop, __ATOMIC_RELAXED);
+      return;
+    }
     i32 generation = __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE);
     if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
       __atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
+      barrier->halted = __atomic_load_n(&barrier->stop, __ATOMIC_RELAXED);
       __atomic_store_n(&barrier->generation, generation + 1, __ATOMIC_RELEASE);
 #if defined(__wasm_atomics__)
       __builtin_wasm_memory_atomic_notify(&barrier->generation, threads);

@@ -2,7 +2,7 @@
 
     python -m tinygpt.kernels.wasm web/public/kernels
 
-A module imports its memory as env.memory and exports tg_run, tg_init, its stack pointer (each thread's instance gets
+A module imports its memory as env.memory and exports tg_run, its stack pointer (each thread's instance gets
 a stack of its own) and __heap_base, where memory is free. There is no libc in it and it never grows memory.
 """
 
@@ -47,7 +47,7 @@ def compile_wasm(build: Build) -> Path:
     cpu = BASELINE + FEATURES[build.features] + ("+atomics" if build.threads else "")
     flags = [*COMMON_FLAGS, f"--target=wasm{build.bits}-freestanding", f"-mcpu={cpu}", "-DLANES=4", "-c"]
     link = ["wasm-ld", "--no-entry", "--import-memory", "--strip-all", f"-zstack-size={STACK}"]
-    link += [f"--export={name}" for name in ("tg_run", "tg_init", "__stack_pointer", "__heap_base")]
+    link += [f"--export={name}" for name in ("tg_run", "__stack_pointer", "__heap_base")]
     link += ["-mwasm64"] if build.bits == 64 else []
     link += ["--shared-memory", f"--max-memory={LARGEST[build.bits]}"] if build.threads else []
     stem = f"{Path(build.file).stem}-{source_digest(flags, link)}"

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 2 -m tinygpt train ...
 
-`batch` is per process, as in the contract of `engines.base`: two processes make a step of twice the windows.
+`batch` is per process, as in the contract of `core/run/contract.py`: two processes make a step of twice the windows.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class DistributedEngine(TorchEngine):
         super().__init__(config, state, device=join(device), **options)
         self.rank = dist.get_rank()
         self.replicas = dist.get_world_size()
+        self.block = self.block or 1  # all must ask for the same steps, whatever their clocks say
         self.graphed = False  # DDP overlaps its exchange with the backward pass by hooks, which run in Python
         on_gpu = self.device.type == "cuda"
         self.data_parallel = DistributedDataParallel(self.model, device_ids=[self.device] if on_gpu else None)

@@ -17,11 +17,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
 
-from tinygpt.core.config import RunConfig, TrainConfig
+from tinygpt.core.config import RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import Parameter, parameters
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS
-from tinygpt.engines.base import ByteArray, Engine, FloatArray, State, StepMetrics
+from tinygpt.core.rng import batch_offsets, eval_offsets, sample_uniform
+from tinygpt.core.run.contract import Engine, StepMetrics
+from tinygpt.core.run.schedule import learning_rate
+from tinygpt.core.sampler import choose, require_finite
+from tinygpt.engines.base import State
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import GPT, Cache, copy_flat, flatten
@@ -51,8 +55,8 @@ class TorchEngine(Engine):
         compile: bool = False,
         threads: int | None = None,
     ) -> None:
-        super().__init__(config)
         check_threads(threads, max(MAX_THREADS, cores()))
+        self.config = config
         if threads is not None:
             torch.set_num_threads(threads)
         self.device = pick_device(device)
@@ -60,7 +64,7 @@ class TorchEngine(Engine):
         self.precision = pick_precision(precision, self.device)
         self.compile = compile
         self.graphed = compile and self.device.type == "cuda"
-        self.metrics_every = 20 if self.device.type == "cuda" else 1
+        self.block = 20 if self.device.type == "cuda" else None
 
         train = config.train
         if model is None:
@@ -101,22 +105,32 @@ class TorchEngine(Engine):
         return f"PyTorch {torch.__version__} on {where}, {self.precision}, {how}"
 
     async def load_corpus(self, train: bytes, val: bytes) -> None:
-        self.train = byte_tensor(train).to(self.device)
-        self.val = byte_tensor(val).to(self.device)
+        self.train_text = byte_tensor(train).to(self.device)
+        self.val_text = byte_tensor(val).to(self.device)
         self.graph = None  # it reads the old corpus
 
-    async def train_step(self, step: int, lr: float, offsets: list[int]) -> None:
-        if step != self.step + 1:
-            self.set_step(step - 1)
-        self.lr.fill_(lr)
+    async def train(self, steps: int) -> int:
+        for _ in range(steps):
+            self.train_step(self.step + 1)
+        return steps
+
+    def train_step(self, step: int) -> None:
+        train, ctx = self.config.train, self.config.model.ctx
+        rows = train.batch * train.grad_accum * self.replicas
+        offsets = batch_offsets(train.seed, step, rows, len(self.train_text), ctx)
+        self.lr.fill_(learning_rate(train, step))
         self.offsets.copy_(self.upload(self.share(offsets)).view_as(self.offsets))
         if self.compile:
             self.compiled_step()
         else:
             self.outcome = self.whole_step()
-        self.step = step
-        self.ring[len(self.in_ring)].copy_(self.outcome)
-        self.in_ring.append(step)
+        self.note(self.outcome)
+
+    def note(self, outcome: Tensor) -> None:
+        """A step is done: its loss and norm stay on the device until someone reads them."""
+        self.step += 1
+        self.ring[len(self.in_ring)].copy_(outcome)
+        self.in_ring.append(self.step)
         if len(self.in_ring) == RING:
             self.empty_ring()
 
@@ -128,7 +142,7 @@ class TorchEngine(Engine):
         for i, rows in enumerate(self.offsets):
             with self.accumulating(last=i == micro_batches - 1):
                 with self.arithmetic():
-                    loss = self.train_loss(self.network, self.train, rows, micro_batches)
+                    loss = self.train_loss(self.network, self.train_text, rows, micro_batches)
                 loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
         norm = clip_grad_norm_(self.trained, self.config.train.grad_clip or math.inf, foreach=True)
@@ -188,8 +202,18 @@ class TorchEngine(Engine):
             self.metrics.append(StepMetrics(step, loss, norm))
         self.in_ring = []
 
-    async def eval_loss(self, offsets: list[int]) -> float:
-        total, count = self.loss_sum(offsets)
+    async def train_fed(self, windows: list[bytes]) -> None:
+        """A step on windows of ctx + 1 bytes that the host chose, a whole batch of them."""
+        text, self.train_text = self.train_text, byte_tensor(b"".join(windows)).to(self.device)
+        self.offsets.copy_(torch.arange(len(windows)).view_as(self.offsets) * (self.config.model.ctx + 1))
+        self.lr.fill_(learning_rate(self.config.train, self.step + 1))
+        self.note(self.whole_step())
+        self.train_text = text
+
+    async def validate(self) -> float:
+        train = self.config.train
+        rows = train.batch * train.eval_batches
+        total, count = self.loss_sum(eval_offsets(train.seed, rows, len(self.val_text), self.config.model.ctx))
         return total / count
 
     def loss_sum(self, offsets: list[int]) -> tuple[float, int]:
@@ -198,19 +222,20 @@ class TorchEngine(Engine):
         with torch.no_grad(), self.arithmetic():
             for start in range(0, len(offsets), batch):
                 rows = self.upload(offsets[start : start + batch])
-                total += self.mean_loss(self.model, self.val, rows).to(total.device) * len(rows)
+                total += self.mean_loss(self.model, self.val_text, rows).to(total.device) * len(rows)
         return total.item(), len(offsets)
 
-    async def window_losses(self, windows: ByteArray) -> FloatArray:
-        self.check_windows(windows)
-        batch = self.config.train.batch
-        losses = np.empty((len(windows), windows.shape[1] - 1), dtype=np.float32)
+    async def window_losses(self, windows: list[bytes]) -> list[list[float]]:
+        ctx, batch = self.config.model.ctx, self.config.train.batch
+        if len({len(window) for window in windows}) > 1 or not all(2 <= len(window) <= ctx + 1 for window in windows):
+            raise TinyGPTError(f"windows must be rows of 2 to {ctx + 1} bytes, all of one length")
+        losses: list[list[float]] = []
         for start in range(0, len(windows), batch):
-            tokens = torch.tensor(windows[start : start + batch]).to(self.device).long()
+            part = windows[start : start + batch]
+            tokens = byte_tensor(b"".join(part)).view(len(part), -1).to(self.device).long()
             with torch.no_grad(), self.arithmetic():
                 logits = self.model(tokens[:, :-1])
-            part = F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none")
-            losses[start : start + batch] = part.cpu().numpy()
+            losses += F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none").tolist()
         return losses
 
     async def export_state(self) -> State:
@@ -237,6 +262,22 @@ class TorchEngine(Engine):
         self.step = step
         for count in self.moments("step"):
             count.fill_(step)
+
+    async def begin_text(self, window: bytes, settings: SampleConfig, first: int, stop: bytes) -> bytes:
+        self.drawing, self.drawn, self.stop_bytes = settings, first, stop
+        return self.draw(await self.prefill(window))
+
+    async def continue_text(self, count: int) -> bytes:
+        made = b""
+        while len(made) < count and self.last_byte not in self.stop_bytes:
+            made += self.draw(await self.decode(self.last_byte[0]))
+        return made
+
+    def draw(self, logits: list[float]) -> bytes:
+        byte = choose(require_finite(logits), self.drawing, sample_uniform(self.drawing.seed, self.drawn))
+        self.drawn += 1
+        self.last_byte = bytes([byte])
+        return self.last_byte
 
     async def prefill(self, tokens: bytes) -> list[float]:
         self.cache = Cache(self.config.model.layers)

@@ -33,7 +33,7 @@ from tinygpt.formats.checkpoint import Checkpoint, with_state
 from tinygpt.formats.plain_json import dumps
 from tinygpt.formats.safetensors_file import ADAPTER_KEY, describe_run, described_step
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
-from tinygpt.kernels.init import normal
+from tinygpt.kernels.init import normal_draws
 from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.model import GPT, copy_flat
 
@@ -64,7 +64,7 @@ def adapter_parameters(model: ModelConfig, lora: LoraConfig) -> list[Parameter]:
 def initial_adapter(model: ModelConfig, lora: LoraConfig, seed: int) -> FloatArray:
     return np.concatenate(
         [
-            normal(seed, LORA_INIT, index, row.size, row.std) if row.std else np.zeros(row.size, dtype=np.float32)
+            normal_draws(seed, LORA_INIT, index, row.size, row.std) if row.std else np.zeros(row.size, dtype=np.float32)
             for index, row in enumerate(adapter_parameters(model, lora))
         ]
     )

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from tinygpt.core.config import RunConfig, preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.rng import batch_offsets
-from tinygpt.core.trainer import run_now
+from tinygpt.core.run.contract import run_now
 from tinygpt.reference.engine import TorchEngine
 
 COMPARED_STEPS = 30
@@ -43,21 +42,18 @@ def start(config: RunConfig, mode: str, device: str) -> TorchEngine:
     return engine
 
 
-def losses(engine: TorchEngine, first: int, steps: int) -> list[float]:
-    """Do `steps` steps, drawn as the trainer draws them."""
-    train, ctx = engine.config.train, engine.config.model.ctx
-    for step in range(first, first + steps):
-        offsets = batch_offsets(train.seed, step, train.batch * train.grad_accum, len(engine.train), ctx)
-        run_now(engine.train_step(step, train.lr, offsets))
+def losses(engine: TorchEngine, steps: int) -> list[float]:
+    """Of so many further steps."""
+    run_now(engine.train(steps))
     return [row.loss for row in run_now(engine.read_metrics())]
 
 
-def milliseconds(engine: TorchEngine, first: int, chunks: int) -> float:
+def milliseconds(engine: TorchEngine, chunks: int) -> float:
     """The median over chunks of steps, each ended by reading its metrics."""
     readings = []
-    for chunk in range(chunks):
+    for _ in range(chunks):
         begin = time.perf_counter()
-        losses(engine, first + chunk * CHUNK, CHUNK)
+        losses(engine, CHUNK)
         readings.append((time.perf_counter() - begin) / CHUNK * 1000)
     return statistics.median(readings)
 
@@ -81,7 +77,7 @@ def main() -> None:
 
         def eager_losses(mode: str, config: RunConfig = config, known: dict[str, list[float] | None] = eager) -> None:
             try:
-                known[mode] = losses(start(config, mode, options.device), 1, COMPARED_STEPS)
+                known[mode] = losses(start(config, mode, options.device), COMPARED_STEPS)
             except Exception as problem:
                 known[mode] = None
                 print(f"  no losses to compare with from {mode}: {problem}", flush=True)
@@ -94,10 +90,10 @@ def main() -> None:
             try:
                 begin = time.perf_counter()
                 engine = start(config, mode, options.device)
-                curve = losses(engine, 1, 1)
+                curve = losses(engine, 1)
                 first = time.perf_counter() - begin
-                curve += losses(engine, 2, COMPARED_STEPS - 1)
-                median = milliseconds(engine, COMPARED_STEPS + 1, options.chunks)
+                curve += losses(engine, COMPARED_STEPS - 1)
+                median = milliseconds(engine, options.chunks)
                 print(
                     f"{name:10} {mode:16} {median:8.3f} {first:9.1f} s "
                     f"{largest_difference(curve, eager[same]):>13} "

@@ -8,13 +8,17 @@ import tinygpt.core.ops.attention
 import tinygpt.core.ops.cross_entropy
 import tinygpt.core.ops.dropout
 import tinygpt.core.ops.embed
+import tinygpt.core.ops.init
 import tinygpt.core.ops.layernorm
 import tinygpt.core.ops.linear
 import tinygpt.core.ops.pick_row
 import tinygpt.core.ops.qk_norm
+import tinygpt.core.ops.record
 import tinygpt.core.ops.rmsnorm
 import tinygpt.core.ops.rotary
-import tinygpt.core.ops.swiglu  # noqa: F401
+import tinygpt.core.ops.sample
+import tinygpt.core.ops.swiglu
+import tinygpt.core.ops.windows  # noqa: F401
 from tinygpt.core.ops.op import KERNELS
 
 KERNEL_NAMES = sorted(KERNELS)  # a kernel's number is its place in this list

@@ -7,6 +7,7 @@ from tinygpt.core.ops.gpu import (
     Dispatch,
     Segment,
     Target,
+    bound,
     ceil_div,
     flat_grid,
     texts,
@@ -76,13 +77,14 @@ def adamw(op: Op, target: Target) -> list[Dispatch]:
 def adamw_of(segment: Segment, op: Op, target: Target) -> Dispatch:
     wide = width(segment.floats, segment.decayed)
     constants: dict[str, Constant] = {"P": segment.floats, "DECAYED": segment.decayed, "SLICES": target.slices}
+    constants["ROWS"] = op.dim("rows")
     for name in op.declared.scalars:
         constants[name.upper()] = op.scalar(name)
     tensors = segment.tensors
     return Dispatch(
         texts("adamw", wide, sliced=True),
         "adamw",
-        [("grads", tensors["grad"]), ("norm", op.tensor("norm")), ("rates", op.tensor("rates"))],
+        [("grads", tensors["grad"])] + bound(op, "norm rates counters"),
         [("weights", tensors["weight"]), ("m", tensors["m"]), ("v", tensors["v"])],
         constants,
         flat_grid(segment.floats // wide, target.device),
@@ -97,10 +99,11 @@ declare(
     grad_norm,
     scratch=lambda op: 2 * NORM_CHUNKS,
 )
-# rates: step_size = lr / (1 - beta1^t), root_correction = 1 / sqrt(1 - beta2^t), decay = lr * weight_decay
+# rates[counters[0] mod rows], of step number t = counters[0] + 1: step_size = lr / (1 - beta1^t),
+# root_correction = 1 / sqrt(1 - beta2^t), decay = lr * weight_decay.
 declare(
     "adamw",
-    "grads norm rates -> weights+ m+ v+ | P decayed | beta1 beta2 eps",
-    "grads=P norm=2 rates=3 weights=P m=P v=P",
+    "grads norm rates counters -> weights+ m+ v+ | P decayed rows | beta1 beta2 eps",
+    "grads=P norm=2 rates=rows,3 counters:i32=4 weights=P m=P v=P",
     adamw,
 )

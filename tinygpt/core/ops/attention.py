@@ -178,7 +178,7 @@ declare("cache_fill", "qkv -> cache_k cache_v | T C", "qkv=T,3*C cache_k=T,C cac
 declare(
     "attention_one",
     "qkv position -> y cache_k+ cache_v+ | T H D",
-    "qkv=1,3*H*D position=1 y=1,H*D cache_k=T,H*D cache_v=T,H*D",
+    "qkv=1,3*H*D position:i32=1 y=1,H*D cache_k=T,H*D cache_v=T,H*D",
     attention_one,
     flops=lambda op: 4 * op.dim("T") * op.dim("H") * op.dim("D"),
 )

@@ -33,7 +33,7 @@ def mean_loss(op: Op, target: Target) -> list[Dispatch]:
 declare(
     "cross_entropy",
     "logits targets -> losses dlogits? | N V count",
-    "logits=N,V targets=N losses=N dlogits=N,V",
+    "logits=N,V targets:i32=N losses=N dlogits=N,V",
     cross_entropy,
 )
 # loss[0] (+)= sum(losses) / count, the rows of a whole step

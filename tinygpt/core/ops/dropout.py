@@ -33,6 +33,6 @@ def dropout(op: Op, target: Target) -> list[Dispatch]:
 declare(
     "dropout",
     "x counters residual? -> y | N C seed site | rate",
-    "x=N,C counters=4 residual=N,C y=N,C",
+    "x=N,C counters:i32=4 residual=N,C y=N,C",
     dropout,
 )

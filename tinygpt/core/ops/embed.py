@@ -60,14 +60,14 @@ def embed_backward(op: Op, target: Target) -> list[Dispatch]:
 
 
 # x[n] = wte[tokens[n]] (+ wpe[n mod T])   (A lookup does not need the vocabulary's size.)
-declare("embed", "tokens wte wpe? -> x | N T C", "tokens=N wpe=T,C x=N,C", embed)
+declare("embed", "tokens wte wpe? -> x | N T C", "tokens:i32=N wpe=T,C x=N,C", embed)
 # dwte[v] (+)= sum of dx[n] over tokens[n] = v; with `tied` the head's gradient is there already and is added to
 # dwpe[t] (+)= sum over the batch of dx[b, t]
 declare(
     "embed_backward",
     "tokens dx -> dwte++ dwpe?+ | N T V C accumulate tied",
-    "tokens=N dx=N,C dwte=V,C dwpe=T,C",
+    "tokens:i32=N dx=N,C dwte=V,C dwpe=T,C",
     embed_backward,
 )
 # Generation, one sequence: position[0] is the row of the newest token.
-declare("embed_one", "tokens position wte wpe? -> x | C", "position=1 x=1,C", embed_one)
+declare("embed_one", "tokens position wte wpe? -> x | C", "tokens:i32=1 position:i32=1 x=1,C", embed_one)

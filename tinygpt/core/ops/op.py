@@ -41,7 +41,8 @@ class Kernel:
     ) -> None:
         """`signature` is "inputs -> outputs | dims | scalars". A name with ? may be absent. An output with + is read
         too: where the op has a dim `accumulate` only if that is 1; with ++ also if its dim `tied` is 1.
-        `shapes` gives tensors their axes ("x=N,C"), products with * ("qkv=B*T,3*H*D").
+        `shapes` gives tensors their axes ("x=N,C"), products with * ("qkv=B*T,3*H*D"), and their dtype where it is not
+        f32: i32 ("tokens:i32=N"), or bytes, four in a word ("corpus:u8=bytes").
         `dispatch` lowers a call for a GPU; `flops` counts the matmuls of a call (causal ones their lower half), and
         `scratch` the floats of working memory of its CPU kernel, whatever the vectors' width and the number of threads.
         """
@@ -57,9 +58,12 @@ class Kernel:
         self.dims = parts[2]
         self.scalars = parts[3]
         self.shapes: dict[str, list[str]] = {}
+        self.dtypes: dict[str, str] = {}
         for rule in shapes.split():
             tensor, axes = rule.split("=")
+            tensor, _, dtype = tensor.partition(":")
             self.shapes[tensor] = axes.split(",")
+            self.dtypes[tensor] = dtype or "f32"
         self.dispatch = dispatch
         self.flops = flops
         self.scratch = scratch
@@ -110,9 +114,11 @@ def signed(word: int) -> int:
 class Tensor:
     """A named array. `kind` says who owns it:
 
-    weight, grad, m, v: persistent, one entry a parameter;  input: the host writes it before a run;
-    output: the host reads it after one;  cache: lives from run to run;  temp: lives within a run.
-    A view has no memory of its own: it lies `start` floats into the tensor `inside`.
+    weight, grad, m, v: persistent, one entry per parameter;  corpus: a text that programs only read;
+    input: the host writes it, programs read it;  output: programs write it, the host reads it;
+    state: programs and host write it, and it lives from run to run;  temp: lives within a run.
+    A view has no memory of its own: it lies `start` floats into the tensor `inside`. `size` is in floats: four bytes
+    of a "u8" tensor are one.
     """
 
     def __init__(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> None:
@@ -122,7 +128,7 @@ class Tensor:
         self.dtype = dtype
         self.inside: Tensor | None = None
         self.start = 0
-        self.size = elements(shape)
+        self.size = (elements(shape) + 3) // 4 if dtype == "u8" else elements(shape)
 
     def root(self) -> "Tensor":
         return self.inside or self
@@ -208,6 +214,7 @@ class Program:
         self.mode = mode
         self.ops: list[Op] = []
         self.tensors: list[Tensor] = []
+        self.committed = 0  # the ops before this one write nothing that outlives a run: until then it can be abandoned
 
     def tensor(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> Tensor:
         tensor = Tensor(name, shape, kind, dtype)
@@ -228,6 +235,10 @@ class Program:
         if arguments:
             raise TinyGPTError(f"a program calls {kernel} with '{sorted(arguments)[0]}', which it does not take")
         self.ops.append(Op(kernel, tensors, dims, scalars))  # type: ignore[arg-type]
+
+    def commit(self) -> None:
+        """What is called from here on is kept."""
+        self.committed = len(self.ops)
 
     def flops(self) -> int:
         return sum([op.flops() for op in self.ops])

@@ -9,4 +9,4 @@ def pick_row(op: Op, target: Target) -> list[Dispatch]:
     return [Dispatch(["pick_row.wgsl"], "pick_row", bound(op, "x position"), bound(op, "y"), dims(op, "C"), grid)]
 
 
-declare("pick_row", "x position -> y | N C", "x=N,C position=1 y=1,C", pick_row)
+declare("pick_row", "x position -> y | N C", "x=N,C position:i32=1 y=1,C", pick_row)

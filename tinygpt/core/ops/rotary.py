@@ -45,7 +45,7 @@ def rotary(op: Op, target: Target) -> list[Dispatch]:
 
 
 # turns[t] = cos of the D/2 angles (t + position[0]) base^(-2i/D), then their sines; without a position, of t alone
-declare("rotary_table", "position? -> turns | T D base", "position=1 turns=T,D", rotary_table)
+declare("rotary_table", "position? -> turns | T D base", "position:i32=1 turns=T,D", rotary_table)
 # Of every head, q and k: row n turns its pairs (i, i + D/2) by the angles of turns[n mod T]; v is copied.
 # With `inverse` they turn back, which is the gradient too. D is even.
 declare("rotary", "qkv turns -> y | N T H D inverse", "qkv=N,3*H*D turns=T,D y=N,3*H*D", rotary)

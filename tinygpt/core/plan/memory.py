@@ -35,6 +35,12 @@ class Plan:
     def start(self, mode: str, tensor: Tensor) -> int:
         return self.starts[mode][tensor.root().name] + tensor.start
 
+    def persistent_start(self, tensor: Tensor) -> int:
+        for slot in self.persistent:
+            if slot.tensor.name == tensor.name:
+                return slot.start
+        raise TinyGPTError(f"no program that was planned has {tensor.name}; this is a bug")
+
     def bytes(self) -> int:
         return 4 * self.size
 

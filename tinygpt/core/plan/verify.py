@@ -4,6 +4,8 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.op import Op, Program, Tensor, elements
 
 MAX_DIM = 2**31 - 1
+COUNTS = ("count", "rows", "room", "bytes")
+ANY_WORD = ("seed", "std_high", "std_low")
 
 
 def fail(program: Program, index: int, what: str) -> None:
@@ -11,20 +13,20 @@ def fail(program: Program, index: int, what: str) -> None:
 
 
 def verify(program: Program) -> None:
-    """Dims fit 32 bits and sizes among them are positive, tensors' sizes agree with dims, and nothing temporary is
-    read before written."""
+    """Dims are positive and fit 32 bits, sizes agree with dims, nothing temporary is read before it is written, and a
+    model's state is written only by what a program commits to."""
     written: dict[str, bool] = {}
     for index in range(len(program.ops)):
         op = program.ops[index]
         for name in op.declared.dims:
-            low = 1 if name.isupper() or name == "count" else 0
-            high = 2**32 - 1 if name == "seed" else MAX_DIM
+            low = 1 if name.isupper() or name in COUNTS else 0
+            high = 2**32 - 1 if name in ANY_WORD else MAX_DIM
             if not low <= op.dim(name) <= high:
                 fail(program, index, f"{name} is {op.dim(name)}")
         for name in op.declared.shapes:
             tensor = op.tensor(name)
             shape = op.shape(name)
-            if tensor is not None and tensor.size != elements(shape):
+            if tensor is not None and elements(tensor.shape) != elements(shape):
                 fail(program, index, f"{name} is {tensor!r}, not {list(shape)}")
         for tensor in op.reads():
             if tensor.kind == "temp" and tensor.name not in written:
@@ -32,10 +34,10 @@ def verify(program: Program) -> None:
         for tensor in op.writes():
             if tensor.kind == "temp":
                 written[tensor.name] = True
-            elif tensor.kind == "input":
+            elif tensor.kind in ("input", "corpus"):
                 fail(program, index, f"{tensor.name} is the host's to write")
-            elif tensor.kind == "weight" and op.kernel != "adamw":
-                fail(program, index, f"{tensor.name} is the optimizer's to write")
+            elif tensor.kind in ("weight", "m", "v") and index < program.committed:
+                fail(program, index, f"{tensor.name} is written while the run can still be abandoned")
         aliased(program, index, op)
 
 

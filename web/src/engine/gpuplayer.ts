@@ -1,6 +1,7 @@
 // Replays lists of dispatches on a GPU's buffers. All decisions were made in Python.
-import type { DispatchRecipe, GpuPrograms } from "./contract.ts";
+import { type DispatchRecipe, type GpuRecipe, type Place, type Player, totalSize } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
+import { adapterLabel } from "./protocol.ts";
 import { makePipelines, type Pipeline, type ShaderSource } from "./shaders.ts";
 import { size } from "./units.ts";
 
@@ -10,22 +11,19 @@ interface Dispatch {
   grid: [x: number, y: number, z: number];
 }
 
-/** Bytes of a buffer. */
-export interface Piece {
-  buffer: number;
-  offset: number;
-  size: number;
-}
-
 const QUERIES = 4096; // timestamps a query set may have
 const WRITTEN_AT_ONCE = 2 ** 27; // bytes that may wait in the queue to be written
+const READ_AT_ONCE = 2 ** 26; // bytes
+const SENT_TOGETHER = 512; // dispatches, at least: fewer submits cost less, but the GPU should begin soon
 
-export class GpuPlayer {
+export class GpuPlayer implements Player {
+  readonly threads = 1;
   readonly gpu: Gpu;
   readonly bytes: number;
   private readonly buffers: GPUBuffer[];
   private readonly programs: Record<string, Dispatch[]>;
   private readonly tried = new Set<string>(); // modes whose commands the device has taken before
+  private stopping = false;
   private waiting = 0; // bytes written since the queue was last known to be empty
 
   private constructor(gpu: Gpu, buffers: GPUBuffer[], programs: Record<string, Dispatch[]>) {
@@ -37,7 +35,7 @@ export class GpuPlayer {
 
   static async create(
     gpu: Gpu,
-    recipe: GpuPrograms,
+    recipe: GpuRecipe,
     shaders: ShaderSource,
     onProgress?: (made: number, of: number) => void,
   ): Promise<GpuPlayer> {
@@ -50,17 +48,36 @@ export class GpuPlayer {
     return new GpuPlayer(gpu, buffers, programs);
   }
 
-  /** Hands the whole program to the GPU, then what `after` adds; it is not waited for. */
-  async submit(mode: string, after: (encoder: GPUCommandEncoder) => void = () => undefined): Promise<void> {
+  describe(): string {
+    return `WebGPU, ${adapterLabel(this.gpu.info)}, ${size(this.bytes)}`;
+  }
+
+  /** Hands the program to the GPU; it is not waited for. */
+  async run(mode: string, times: number): Promise<number> {
     const program = this.programs[mode];
     if (!program) throw new Error(`there is no program '${mode}'`);
+    this.stopping = false;
+    const together = Math.max(1, Math.ceil(SENT_TOGETHER / program.length));
+    let done = 0;
+    while (done < times && !this.stopping) {
+      const turns = Math.min(together, times - done);
+      await this.submit(mode, program, turns);
+      done += turns;
+    }
+    return done;
+  }
+
+  stop(): void {
+    this.stopping = true;
+  }
+
+  private async submit(mode: string, program: Dispatch[], times: number): Promise<void> {
     this.gpu.check();
     const send = (): void => {
       const encoder = this.gpu.device.createCommandEncoder({ label: mode });
       const pass = encoder.beginComputePass({ label: mode });
-      for (const dispatch of program) encode(pass, dispatch);
+      for (let turn = 0; turn < times; turn++) for (const dispatch of program) encode(pass, dispatch);
       pass.end();
-      after(encoder);
       this.gpu.device.queue.submit([encoder.finish()]);
     };
     if (this.tried.has(mode)) return send();
@@ -68,34 +85,40 @@ export class GpuPlayer {
     this.tried.add(mode);
   }
 
-  copyTo(target: GPUBuffer, at: number, { buffer, offset, size }: Piece, encoder: GPUCommandEncoder): void {
-    encoder.copyBufferToBuffer(this.buffers[buffer]!, offset, target, at, size);
-  }
-
   /** Writes behind all that was handed to the GPU before. Of large data it waits until the GPU has them. */
-  async write(buffer: number, offset: number, data: Float32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>): Promise<void> {
-    this.gpu.check();
-    this.gpu.device.queue.writeBuffer(this.buffers[buffer]!, offset, data.buffer, data.byteOffset, data.byteLength);
-    this.waiting += data.byteLength;
-    if (this.waiting < WRITTEN_AT_ONCE) return;
-    this.waiting = 0;
-    await this.gpu.outcome(this.gpu.device.queue.onSubmittedWorkDone());
+  async write(places: Place[], data: Uint8Array<ArrayBuffer>): Promise<void> {
+    let from = 0;
+    for (const [buffer, offset, size] of places) {
+      this.gpu.check();
+      const part = wholeWords(data.subarray(from, from + size));
+      this.gpu.device.queue.writeBuffer(this.buffers[buffer]!, offset, part);
+      from += size;
+      this.waiting += part.length;
+      if (this.waiting < WRITTEN_AT_ONCE) continue;
+      this.waiting = 0;
+      await this.gpu.outcome(this.gpu.device.queue.onSubmittedWorkDone());
+    }
   }
 
-  /** The pieces one after the other, as they are once all that was handed over before is done. */
-  async read(pieces: Piece[]): Promise<ArrayBuffer> {
-    const total = pieces.reduce((sum, { size }) => sum + size, 0);
-    return this.collect(total, (target, encoder) => {
-      let at = 0;
-      for (const piece of pieces) {
-        this.copyTo(target, at, piece, encoder);
-        at += piece.size;
-      }
-    });
+  async read(places: Place[]): Promise<Uint8Array<ArrayBuffer>> {
+    const data = new Uint8Array(totalSize(places));
+    let to = 0;
+    for (const group of inGroups(places, READ_AT_ONCE)) {
+      const read = await this.collect(totalSize(group), (target, encoder) => {
+        let at = 0;
+        for (const [buffer, offset, size] of group) {
+          encoder.copyBufferToBuffer(this.buffers[buffer]!, offset, target, at, size);
+          at += size;
+        }
+      });
+      data.set(new Uint8Array(read), to);
+      to += read.byteLength;
+    }
+    return data;
   }
 
   /** What `fill` copies into a buffer of so many bytes. */
-  async collect(bytes: number, fill: (target: GPUBuffer, encoder: GPUCommandEncoder) => void): Promise<ArrayBuffer> {
+  private async collect(bytes: number, fill: (target: GPUBuffer, encoder: GPUCommandEncoder) => void): Promise<ArrayBuffer> {
     this.gpu.check();
     const { device } = this.gpu;
     let target!: GPUBuffer;
@@ -115,8 +138,8 @@ export class GpuPlayer {
     return emptied(target);
   }
 
-  /** Runs a program with a clock around each dispatch: nanoseconds of each. */
-  async profile(mode: string): Promise<Float64Array<ArrayBuffer>> {
+  /** Runs a program with a clock around each dispatch. */
+  async clock(mode: string): Promise<Float64Array<ArrayBuffer>> {
     const { device } = this.gpu;
     if (!device.features.has("timestamp-query")) throw new Error("this GPU has no clock for kernels (timestamp-query)");
     const program = this.programs[mode];
@@ -125,7 +148,7 @@ export class GpuPlayer {
     for (let start = 0; start < program.length; start += QUERIES / 2) {
       const part = program.slice(start, start + QUERIES / 2);
       const stamps = new BigInt64Array(await this.timed(part));
-      part.forEach((_, i) => (times[start + i] = Number(stamps[2 * i + 1]! - stamps[2 * i]!)));
+      part.forEach((_, i) => (times[start + i] = 1e-9 * Number(stamps[2 * i + 1]! - stamps[2 * i]!)));
     }
     return times;
   }
@@ -149,9 +172,33 @@ export class GpuPlayer {
     return stamps;
   }
 
+  /** The GPU stays open: it is whose it was. */
   close(): void {
-    this.gpu.close();
+    for (const buffer of this.buffers) buffer.destroy();
   }
+}
+
+/** The GPU takes four bytes at a time. */
+function wholeWords(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  if (bytes.length % 4 === 0) return bytes;
+  const padded = new Uint8Array(Math.ceil(bytes.length / 4) * 4);
+  padded.set(bytes);
+  return padded;
+}
+
+/** Places in their order, so many together that they have about so many bytes. */
+function* inGroups(places: Place[], most: number): Generator<Place[]> {
+  let group: Place[] = [];
+  for (const [buffer, offset, size] of places)
+    for (let at = 0; at < size; at += most) {
+      const part = Math.min(most, size - at);
+      if (group.length && totalSize(group) + part > most) {
+        yield group;
+        group = [];
+      }
+      group.push([buffer, offset + at, part]);
+    }
+  if (group.length) yield group;
 }
 
 /** A copy of a buffer that is mapped, which is then gone. */

@@ -1,13 +1,11 @@
 // The bytes of a .tinygpt file, see docs/format.md. What its front says is Python's; here floats are moved and checked.
-import type { RunFacts, State } from "./contract.ts";
 import type { RunConfig } from "./protocol.ts";
 
 const PREFIX = 12; // magic, version, length of the header
 const STEP = 4;
 const FLOAT = 4;
 const VERSION = 2;
-
-type ModelShape = Pick<RunFacts, "parameters" | "moves">;
+const VECTORS = 3; // w, m and v
 
 /** core/tab_file.py: each text is JSON, but for the header, which is the file's own. */
 export interface Reader {
@@ -53,17 +51,16 @@ export class ModelFile {
     return file;
   }
 
-  /** The tensors as an engine takes them. */
-  tensors(): State {
-    const { arrays, parameters, pieces, progress } = this.front;
-    const vectors = Array.from({ length: arrays }, () => new Float32Array(parameters));
+  /** The state as our own files have it behind the step: w, m and v of each parameter, with zeros for moments that it lacks. */
+  body(): Uint8Array<ArrayBuffer> {
+    const { arrays, parameters, pieces } = this.front;
+    const floats = new Float32Array(VECTORS * parameters);
     for (const [, at, offset, size, rows, columns] of pieces)
-      vectors.forEach((vector, array) => {
+      for (let array = 0; array < arrays; array++) {
         const stored = this.floats(at + array * size, size);
-        vector.set(rows ? turned(stored, rows, columns) : stored, offset);
-      });
-    const [w, m = null, v = null] = vectors;
-    return { step: progress.step, w: w!, m, v };
+        floats.set(rows ? turned(stored, rows, columns) : stored, VECTORS * offset + array * size);
+      }
+    return new Uint8Array(floats.buffer);
   }
 
   private requireFinite(): void {
@@ -117,21 +114,11 @@ async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return Array.from(made, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** The state as a file holds it: the step, then w, m and v of each parameter, with zeros for moments that are not there. */
-export function stateBytes(recipe: ModelShape, { step, w, m, v }: State): Uint8Array<ArrayBuffer> {
-  const vectors = [w, m ?? new Float32Array(w.length), v ?? new Float32Array(w.length)];
-  const floats = new Float32Array(1 + vectors.length * w.length);
-  new DataView(floats.buffer).setInt32(0, step, true);
-  let at = 1;
-  for (const [offset, , size] of [...recipe.moves].sort((a, b) => a[0] - b[0]))
-    for (const vector of vectors) {
-      floats.set(vector.subarray(offset, offset + size), at);
-      at += size;
-    }
-  return new Uint8Array(floats.buffer);
-}
-
-export async function writeModelFile(header: Record<string, unknown>, state: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+/** `body`: what stands behind the step. */
+export async function writeModelFile(header: object, step: number, body: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  const state = new Uint8Array(STEP + body.length);
+  new DataView(state.buffer).setInt32(0, step, true);
+  state.set(body, STEP);
   const stated = { ...header, savedAt: new Date().toISOString(), sha256: await digest(state) };
   const text = new TextEncoder().encode(JSON.stringify(stated));
   const file = new Uint8Array(PREFIX + text.length + state.length);

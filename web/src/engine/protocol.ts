@@ -71,7 +71,7 @@ export type ToWorker =
       type: "start";
       preset: string;
       changes: Changes;
-      text: Uint8Array; // the whole corpus; core splits off the validation part
+      text: Uint8Array<ArrayBuffer>; // the whole corpus; core splits off the validation part
       engine?: EngineName; // absent: WebAssembly
       threads?: number; // of WebAssembly; 0 or absent: as many as the machine has
       build?: WasmBuild; // absent: the best one that runs
@@ -85,14 +85,11 @@ export type ToWorker =
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
 
-/** core/trainer.py's events, verbatim. */
+/** core/trainer.py's events; steps come in blocks (core/tab.py). */
 export type CoreEvent =
   | {
-      event: "step";
-      step: number;
-      loss: number;
-      grad_norm: number;
-      lr: number;
+      event: "steps"; // those of a block, in their order
+      rows: [step: number, loss: number, gradNorm: number, lr: number][];
       tokens_per_s: number;
       eta_s: number;
     }

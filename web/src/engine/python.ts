@@ -1,6 +1,6 @@
 // MicroPython in a worker, with tinygpt/core importable: the tab's half of tinygpt/core/tab.py.
 import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
-import type { Engine, GpuRecipe, Recipe } from "./contract.ts";
+import type { Place, Player } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
 import type { Front, Reader } from "./modelfile.ts";
 import type { Knob, Preset, RunConfig } from "./protocol.ts";
@@ -24,8 +24,8 @@ export interface Request {
 }
 
 export interface Plan {
-  recipe: Recipe | GpuRecipe; // as the request had a device or not
   doubt: string; // on whether the memory does, or nothing
+  bytes: number; // of memory
   config: RunConfig;
   parameters: number;
   trainBytes: number;
@@ -39,10 +39,14 @@ export interface Page {
   emit(event: string): void;
   stopping(): boolean;
   requests(): string; // and forget them
+  /** Makes the player of a recipe. */
+  open(recipe: string): Promise<Bridge>;
+  /** What a program that draws start values leaves at these places, for players that cannot. */
+  startValues(recipe: string, places: string): Promise<Uint8Array<ArrayBuffer>>;
+  zeros(size: number): Uint8Array<ArrayBuffer>;
   save(header: string): Promise<void>;
-  setAside(): Promise<void>; // the state, in case of divergence, or of a GPU that is lost
-  keep(header: string): boolean; // what was set aside, as it has proved sound
-  goBack(): Promise<void>; // to what was kept
+  /** A state that has proved sound, in case the player is lost. */
+  keep(header: string, state: Uint8Array<ArrayBuffer>): void;
   sampled(text: string): void;
   refused(message: string): void;
 }
@@ -50,10 +54,11 @@ export interface Page {
 /** A Session of tab.py; every text is JSON. */
 export interface Session {
   plan(): string;
-  attach(engine: Bridge, page: Page): void;
+  open(page: Page, train: Uint8Array, val: Uint8Array, state: Uint8Array | null): Promise<void>;
   train(): Promise<string>;
   attend(): Promise<void>;
   stands(): string; // a Request's `from`
+  state_places(): string; // Place[]: the state of a model file, behind its step
   header_text(): string;
 }
 
@@ -109,10 +114,10 @@ export function lastLine(error: unknown): string {
   return last.replace(/^(\w*Error|\w*Exception|JsException): /, "");
 }
 
-/** The engine as tab.py's TabEngine calls it: JSON in, JSON out. */
+/** The player as tab.py's TabPlayer calls it: places and words are JSON. */
 export type Bridge = ReturnType<typeof bridge>;
 
-export function bridge(engine: Engine, onFault: (error: unknown) => void) {
+export function bridge(player: Player, isLost: () => boolean, onFault: (error: unknown) => void) {
   /** Python sees that a promise failed, but not well why: the cause is kept on this side. */
   const watched = async <T>(work: Promise<T>): Promise<T> => {
     try {
@@ -122,14 +127,26 @@ export function bridge(engine: Engine, onFault: (error: unknown) => void) {
       throw error;
     }
   };
-  const text = (floats: Float32Array): string => JSON.stringify(Array.from(floats));
+  const places = (text: string): Place[] => JSON.parse(text) as Place[];
+  const wordsOf = ({ buffer }: Uint8Array<ArrayBuffer>): string => JSON.stringify(Array.from(new Int32Array(buffer)));
   return {
-    metricsEvery: () => engine.metricsEvery,
-    trainStep: (step: string) => watched(engine.trainStep(...(JSON.parse(step) as [number, number[], number[]]))),
-    readMetrics: () =>
-      watched(engine.readMetrics().then((rows) => JSON.stringify(rows.map((row) => [row.step, row.loss, row.gradNorm])))),
-    evalLoss: (offsets: string) => watched(engine.evalLoss(JSON.parse(offsets) as number[]).then((loss) => JSON.stringify(loss))),
-    prefill: (tokens: string) => watched(engine.prefill(Uint8Array.from(JSON.parse(tokens) as number[])).then(text)),
-    decode: (token: number) => watched(engine.decode(token).then(text)),
+    threads: () => player.threads,
+    describe: () => player.describe(),
+    write: (at: string, words: string) =>
+      watched(player.write(places(at), new Uint8Array(Int32Array.from(JSON.parse(words) as number[]).buffer))),
+    put: (at: string, data: Uint8Array<ArrayBuffer>) => watched(player.write(places(at), data)),
+    read: (at: string) => watched(player.read(places(at)).then(wordsOf)),
+    /** A copy that stays on this side; null where there is no memory for it. */
+    take: async (at: string): Promise<Uint8Array<ArrayBuffer> | null> => {
+      try {
+        return await player.read(places(at));
+      } catch (error) {
+        if (isLost()) return watched(Promise.reject(error));
+        console.warn(`the model could not be kept: ${lastLine(error)}`);
+        return null;
+      }
+    },
+    run: (mode: string, times: number) => watched(player.run(mode, times)),
+    close: () => player.close(),
   };
 }

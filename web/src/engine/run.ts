@@ -1,18 +1,19 @@
-// A model in an engine, with the Python that drives it: it trains, writes, is saved, and goes back to what was kept of it.
-import type { State } from "./contract.ts";
+// A model in a player, with the Python that drives it: it trains, writes, is saved, and goes back to what was kept of it.
+import * as assets from "./assets.ts";
+import type { GpuRecipe, Place, Player, Recipe } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
-import { stateBytes, writeModelFile } from "./modelfile.ts";
+import { GpuPlayer } from "./gpuplayer.ts";
+import { writeModelFile } from "./modelfile.ts";
 import type { CoreEvent, FromWorker, SavedFile, ToWorker } from "./protocol.ts";
-import { bridge, lastLine, type Page, type Plan, type Request, type Session } from "./python.ts";
-import type { WasmEngine } from "./wasm.ts";
-import { WebGpuEngine } from "./webgpu.ts";
+import { type Bridge, bridge, lastLine, type Page, type Plan, type Request, sentence, type Session } from "./python.ts";
+import { type WasmOptions, WasmPlayer } from "./wasmplayer.ts";
 
 export type Asked = Extract<ToWorker, { type: "save" | "sample" }>;
 
-/** A state outside of its engine, and the header of the file it would make. */
+/** A state outside of its player, as a model file has it behind the step, and the header of the file it would make. */
 export interface Kept {
   header: string;
-  state: State;
+  state: Uint8Array<ArrayBuffer>;
 }
 
 export const say = (message: FromWorker, transfer: Transferable[] = []): void => postMessage(message, { transfer });
@@ -22,18 +23,33 @@ export class Run implements Page {
   private stop = false;
   private asked: Asked[] = [];
   private fault: unknown = null;
-  private aside: State | null = null; // exported, not yet known to be sound
+  private player: Player | null = null;
+  private kept: Kept | null = null; // null: the start values
   private readonly session: Session;
   private readonly plan: Plan;
-  private readonly engine: WasmEngine | WebGpuEngine;
-  private kept: Kept | null; // null: the start values
+  private readonly gpu: Gpu | null;
+  private readonly options: Omit<WasmOptions, "kernels">;
 
-  constructor(session: Session, plan: Plan, engine: WasmEngine | WebGpuEngine, kept: Kept | null) {
+  /** The GPU, if there is one, is the run's from here on. */
+  constructor(session: Session, plan: Plan, gpu: Gpu | null, options: Omit<WasmOptions, "kernels">) {
     this.session = session;
     this.plan = plan;
-    this.engine = engine;
-    this.kept = kept;
-    session.attach(bridge(engine, (error) => (this.fault = error)), this);
+    this.gpu = gpu;
+    this.options = options;
+  }
+
+  /** Takes memory, the text and the state to go on from; says what it has. */
+  async begin(type: "started" | "opened", text: Uint8Array<ArrayBuffer>, from: Kept | null): Promise<void> {
+    this.kept = from;
+    const { config, parameters, trainBytes, valBytes, advice } = this.plan;
+    const [train, val] = [text.subarray(0, trainBytes), text.subarray(trainBytes)];
+    try {
+      await sentence(() => this.session.open(this, train, val, from?.state ?? null));
+    } catch (error) {
+      throw this.fault ?? error;
+    }
+    const { bytes } = this.player!;
+    say({ type, config, engine: this.player!.describe(), parameters, arenaBytes: bytes, trainBytes, valBytes, advice });
   }
 
   async train(): Promise<void> {
@@ -46,17 +62,17 @@ export class Run implements Page {
       await this.complain(error);
     } finally {
       this.training = false;
-      this.aside = null;
-      if (!this.gpu) this.kept = null; // the engine's own state is safe
+      if (!this.gpu) this.kept = null; // the player's own state is safe
     }
     await this.attend();
   }
 
   requestStop(): void {
     this.stop = true;
+    this.player?.stop();
   }
 
-  /** Now, or between two steps. */
+  /** Now, or between two blocks of steps. */
   async ask(request: Asked): Promise<void> {
     this.asked.push(request);
     if (!this.training) await this.attend();
@@ -71,11 +87,7 @@ export class Run implements Page {
     }
   }
 
-  private get gpu(): Gpu | null {
-    return this.engine instanceof WebGpuEngine ? this.engine.player.gpu : null;
-  }
-
-  /** Why the engine is gone, if it is. */
+  /** Why the player is gone, if it is. */
   get lost(): Error | null {
     return this.gpu?.brokenBy ?? null;
   }
@@ -92,20 +104,56 @@ export class Run implements Page {
   }
 
   async export(): Promise<Kept> {
-    return { header: this.session.header_text(), state: await this.engine.exportState() };
+    return { header: this.session.header_text(), state: await this.state() };
+  }
+
+  private state(): Promise<Uint8Array<ArrayBuffer>> {
+    return this.player!.read(JSON.parse(this.session.state_places()) as Place[]);
   }
 
   async file({ header, state }: Kept): Promise<SavedFile> {
     const { layers, d_model } = this.plan.config.model;
-    const bytes = await writeModelFile(JSON.parse(header) as Record<string, unknown>, stateBytes(this.plan.recipe, state));
-    return { bytes, name: `tinygpt-${layers}x${d_model}-step${state.step}.tinygpt`, step: state.step };
+    const stated = JSON.parse(header) as { rng: { step: number } };
+    const { step } = stated.rng;
+    return { bytes: await writeModelFile(stated, step, state), name: `tinygpt-${layers}x${d_model}-step${step}.tinygpt`, step };
   }
 
   close(): void {
-    this.engine.close();
+    this.player?.close();
+    this.gpu?.close();
   }
 
   // --- what Python asks of the page
+  async open(recipe: string): Promise<Bridge> {
+    try {
+      this.player = await this.makePlayer(JSON.parse(recipe));
+    } catch (error) {
+      this.fault = error;
+      throw error;
+    }
+    return bridge(this.player, () => this.lost !== null, (error) => (this.fault = error));
+  }
+
+  private makePlayer(recipe: unknown): Promise<Player> {
+    const { kernels, shaders } = assets;
+    const onProgress = (made: number, of: number): void => say({ type: "progress", made, of });
+    if (this.gpu) return GpuPlayer.create(this.gpu, recipe as GpuRecipe, shaders, onProgress);
+    return WasmPlayer.create(recipe as Recipe, { kernels, ...this.options });
+  }
+
+  /** What a program that draws start values leaves at these places. */
+  async startValues(recipe: string, places: string): Promise<Uint8Array<ArrayBuffer>> {
+    const player = await WasmPlayer.create(JSON.parse(recipe) as Recipe, { kernels: assets.kernels, threads: 1 });
+    await player.run("init", 1);
+    const drawn = await player.read(JSON.parse(places) as Place[]);
+    player.close();
+    return drawn;
+  }
+
+  zeros(size: number): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(size);
+  }
+
   now(): number {
     return performance.now() / 1000;
   }
@@ -125,28 +173,12 @@ export class Run implements Page {
   }
 
   async save(header: string): Promise<void> {
-    const file = await this.file({ header, state: await this.engine.exportState() });
+    const file = await this.file({ header, state: await this.state() });
     say({ type: "saved", ...file }, [file.bytes.buffer]);
   }
 
-  async setAside(): Promise<void> {
-    try {
-      this.aside = await this.engine.exportState();
-    } catch (error) {
-      if (this.lost) throw error;
-      console.warn(`the model could not be kept: ${lastLine(error)}`); // the one before still is
-    }
-  }
-
-  keep(header: string): boolean {
-    if (!this.aside) return false;
-    this.kept = { header, state: this.aside };
-    this.aside = null;
-    return true;
-  }
-
-  async goBack(): Promise<void> {
-    await (this.kept ? this.engine.importState(this.kept.state) : this.engine.restart());
+  keep(header: string, state: Uint8Array<ArrayBuffer>): void {
+    this.kept = { header, state };
   }
 
   sampled(text: string): void {

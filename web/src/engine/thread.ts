@@ -4,11 +4,17 @@
 // waits again. Thread 0 says when a run is over: it is over for all, for they have met at the last barrier.
 
 /** Words at Start.control, in shared memory. */
-export const TURN = 0; // counts the runs asked for
-export const WORDS_AT = 1; // the program: where its words begin, in words from Start.program, and how many there are
-export const WORD_COUNT = 2;
-export const BARRIER = 3; // two words, the kernels' own
-export const CONTROL_WORDS = 16;
+export const CONTROL = {
+  TURN: 0, // counts the runs asked for
+  WORDS_AT: 1, // the program: where its words begin, in words from Start.program, and how many there are
+  WORD_COUNT: 2,
+  COMMIT: 3, // the word from which on it cannot be abandoned
+  TIMES: 4, // how often it is to run
+  BARRIER: 5, // the kernels' own words from here on: kernels/tg.h
+  STOP: 7,
+  DONE: 9,
+  WORDS: 16,
+};
 
 /** What a thread is told. Addresses are in bytes. */
 export interface Start {
@@ -17,6 +23,7 @@ export interface Start {
   is64: boolean;
   stack: number; // where the thread's stack ends: it grows downwards
   control: number;
+  words: typeof CONTROL; // what is where at `control`
   program: number;
   arena: number;
   thread: number;
@@ -32,18 +39,21 @@ function threadMain(post: (message: FromThread) => void): (start: Start) => void
       const { exports } = new WebAssembly.Instance(start.module, { env: { memory: start.memory } });
       const pointer = (address: number): number | bigint => (start.is64 ? BigInt(address) : address);
       (exports.__stack_pointer as WebAssembly.Global).value = pointer(start.stack);
+      const { words } = start;
       const run = exports.tg_run as (...values: (number | bigint)[]) => void;
-      const control = new Int32Array(start.memory.buffer, start.control, 16);
+      const control = new Int32Array(start.memory.buffer, start.control, words.WORDS);
       let turn = 0;
       post({ type: "ready" });
       for (;;) {
-        Atomics.wait(control, 0, turn);
+        Atomics.wait(control, words.TURN, turn);
         turn++;
         run(
           pointer(start.arena),
-          pointer(start.program + 4 * control[1]!),
-          BigInt(control[2]!),
-          pointer(start.control + 12),
+          pointer(start.program + 4 * control[words.WORDS_AT]!),
+          BigInt(control[words.WORD_COUNT]!),
+          BigInt(control[words.COMMIT]!),
+          control[words.TIMES]!,
+          pointer(start.control + 4 * words.BARRIER),
           start.thread,
           start.threads,
         );

@@ -1,15 +1,12 @@
 // The page's worker: Python plans and drives, an engine computes, the page is told. See protocol.ts.
 import * as assets from "./assets.ts";
-import type { GpuRecipe, Recipe } from "./contract.ts";
 import { capabilities, reportedMemory } from "./features.ts";
 import { Gpu } from "./gpu.ts";
 import { ModelFile } from "./modelfile.ts";
-import type { PlayerOptions } from "./player.ts";
 import type { ToWorker } from "./protocol.ts";
 import { lastLine, type Plan, type Python, type Session } from "./python.ts";
 import { type Kept, Run, say } from "./run.ts";
-import { WasmEngine } from "./wasm.ts";
-import { WebGpuEngine } from "./webgpu.ts";
+import type { WasmOptions } from "./wasmplayer.ts";
 
 type Start = Extract<ToWorker, { type: "start" }>;
 type Wish = Partial<Omit<Start, "type">> & { type: "start" | "open" };
@@ -42,7 +39,7 @@ async function prepare(wish: Wish): Promise<Prepared> {
       ...(gpu && !gpu.info.software ? {} : { memory: { reported: reportedMemory() } }),
     });
     const plan = JSON.parse(session.plan()) as Plan;
-    const read = (): Kept | null => file && { header: session.header_text(), state: file.tensors() };
+    const read = (): Kept | null => file && { header: session.header_text(), state: file.body() };
     return { session, plan, gpu, state: (kept) => (resume && !file ? kept : read()) };
   } catch (error) {
     gpu?.close();
@@ -91,32 +88,16 @@ async function replace(prepared: Prepared, wish: Wish): Promise<Run> {
 class Said extends Error {}
 
 async function begin({ session, plan, gpu, state }: Prepared, wish: Wish, aside: Kept | null): Promise<Run> {
-  const engine = await makeEngine(plan, gpu, wish);
+  const options: Omit<WasmOptions, "kernels"> = { threads: wish.threads ?? 0 };
+  if (wish.build) options.build = wish.build;
+  const made = new Run(session, plan, gpu, options);
   try {
-    const text = wish.text ?? new Uint8Array();
-    engine.loadCorpus(text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes));
-    const from = state(aside);
-    if (from) await engine.importState(from.state);
-    const { config, parameters, trainBytes, valBytes, advice } = plan;
-    const facts = { config, engine: engine.describe(), parameters, arenaBytes: engine.bytes, trainBytes, valBytes, advice };
-    say({ type: wish.type === "open" ? "opened" : "started", ...facts });
-    return new Run(session, plan, engine, from);
+    await made.begin(wish.type === "open" ? "opened" : "started", wish.text ?? new Uint8Array(), state(aside));
+    return made;
   } catch (error) {
-    engine.close();
+    made.close();
     throw error;
   }
-}
-
-/** The device, if there is one, is the engine's from here on. */
-async function makeEngine({ recipe }: Plan, gpu: Gpu | null, { threads, build }: Wish): Promise<WasmEngine | WebGpuEngine> {
-  const { kernels, shaders } = assets;
-  if (gpu) {
-    const onProgress = (made: number, of: number): void => say({ type: "progress", made, of });
-    return WebGpuEngine.create(gpu, recipe as GpuRecipe, { kernels, shaders, onProgress });
-  }
-  const options: PlayerOptions = { kernels, threads: threads ?? 0 };
-  if (build) options.build = build;
-  return WasmEngine.create(recipe as Recipe, options);
 }
 
 /** A file's facts, once all of it was looked at. The model in the worker is given up for it. */

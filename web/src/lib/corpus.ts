@@ -1,14 +1,14 @@
 // The site's own text: fetched once, then kept.
 import { site } from "./site";
 
-let kept: Uint8Array | null = null;
+let kept: Uint8Array<ArrayBuffer> | null = null;
 
-export async function corpus(): Promise<Uint8Array> {
+export async function corpus(): Promise<Uint8Array<ArrayBuffer>> {
   kept ??= await fetched(`${import.meta.env.BASE_URL}${site.corpus.file}`);
   return kept;
 }
 
-async function fetched(url: string): Promise<Uint8Array> {
+async function fetched(url: string): Promise<Uint8Array<ArrayBuffer>> {
   let answer: Response;
   try {
     answer = await fetch(url);

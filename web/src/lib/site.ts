@@ -3,7 +3,7 @@ import stated from "../generated/site.json";
 import type { Knob, Preset } from "../engine/protocol";
 
 export interface SitePreset extends Preset {
-  arenaBytes: number; // the memory a run takes
+  arenaBytes: number; // the memory a run takes beside its text
 }
 
 export interface SiteCorpus {

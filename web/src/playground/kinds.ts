@@ -30,7 +30,7 @@ export type Values = Record<string, number | string | null>;
 export interface Order {
   preset: string;
   changes: Changes;
-  text: Uint8Array;
+  text: Uint8Array<ArrayBuffer>;
   engine: EngineName;
   threads: number; // of WebAssembly; 0: all
 }

@@ -45,7 +45,7 @@ export class Run {
   private worker: Worker | null = null;
   private patience: ReturnType<typeof setTimeout> | undefined;
   private pending: ReturnType<typeof setTimeout> | undefined;
-  private latest: Extract<CoreEvent, { event: "step" }> | null = null;
+  private latest: Extract<CoreEvent, { event: "steps" }> | null = null;
   private title = "";
   private prompt = "";
   private wish: Wish | null = null; // that the worker may have doubts about
@@ -263,8 +263,8 @@ export class Run {
   }
 
   private onEvent(event: CoreEvent): void {
-    if (event.event === "step") {
-      this.curve.addStep(event.step, event.loss);
+    if (event.event === "steps") {
+      for (const [step, loss] of event.rows) this.curve.addStep(step, loss);
       this.latest = event;
     } else if (event.event === "eval") {
       this.curve.addValidation(event.val_loss);
@@ -280,7 +280,7 @@ export class Run {
     clearTimeout(this.pending);
     this.pending = undefined;
     if (this.latest) {
-      this.step = this.latest.step;
+      this.step = this.latest.rows.at(-1)![0];
       this.tokensPerSecond = this.latest.tokens_per_s;
       this.secondsLeft = this.latest.eta_s;
       this.loss = this.curve.smoothed;

@@ -1,4 +1,4 @@
-"""From a program and its plan to what the CPU engines take verbatim: a list of 32-bit words.
+"""From programs to what the CPU engines take verbatim: an arena's size, and lists of 32-bit words.
 
 An op's words: kernel number, word count, each tensor's place in the arena in 64-byte lines (-1 where absent),
 the scratch's place, the dims, the scalars' bits. Kernels of every CPU build and number of threads share them.
@@ -6,13 +6,18 @@ the scratch's place, the dims, the scalars' bits. Kernels of every CPU build and
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.gpt import Memory, programs
+from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.programs import PROGRAMS
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Op, Program, Tensor
 from tinygpt.core.plan.layout import LINE
 from tinygpt.core.plan.memory import Plan, plan
 from tinygpt.core.plan.verify import MAX_DIM, verify
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_THREADS = 64
 
@@ -34,19 +39,53 @@ def check_sizes(config: RunConfig) -> None:
 
 
 class Lowered:
-    """Everything an engine needs to know of a run: the memory, the plan, and each program's words."""
+    """Everything a player on a CPU needs to know of some programs of a run: places in one arena, and words."""
 
-    def __init__(self, config: RunConfig) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int = 0,
+        val_bytes: int = 0,
+        kept: "tuple[str, ...]" = (),
+    ) -> None:
+        """`kept` are tensors that have a place though no program names them."""
         check_sizes(config)
-        self.memory: Memory
-        self.memory, made = programs(config)
+        self.modes = modes
+        self.memory = Memory(config, train_bytes, val_bytes)
+        made = [PROGRAMS[mode](config, self.memory) for mode in modes]
         self.programs: dict[str, Program] = {program.mode: program for program in made}
         scratch: dict[str, list[Tensor | None]] = {}
         for program in made:
             verify(program)
             scratch[program.mode] = [scratch_tensor(index, op) for index, op in enumerate(program.ops)]
-        self.plan: Plan = plan(self.memory.tensors(), made, scratch)
-        self.words = {program.mode: lower(program, self.plan, scratch[program.mode]) for program in made}
+        self.tensors = self.memory.named_in(made, list(kept))
+        self.plan: Plan = plan(self.tensors, made, scratch)
+        self.words: dict[str, list[int]] = {}
+        self.commits: dict[str, int] = {}  # the word from which on a program cannot be abandoned
+        for program in made:
+            self.words[program.mode], self.commits[program.mode] = lower(program, self.plan, scratch[program.mode])
+
+    def bytes(self) -> int:
+        return self.plan.bytes()
+
+    def places(self, tensor: Tensor, start: int, floats: int) -> list[list[int]]:
+        """Where a stretch of a persistent tensor lies: buffer, place and size in bytes."""
+        return [[0, 4 * (self.plan.persistent_start(tensor) + start), 4 * floats]]
+
+    def recipe(self) -> "dict[str, Any]":
+        """What a player takes, as plain data."""
+        programs = {mode: {"words": self.words[mode], "commit": self.commits[mode]} for mode in self.modes}
+        return {"buffers": [self.bytes()], "programs": programs}
+
+    def let_go(self) -> None:
+        """Forget all but the places of what outlives a run: the player has the rest."""
+        self.programs, self.words = {}, {}
+        self.plan.temporary, self.plan.starts = {}, {}
+
+    def op_times(self, mode: str, seconds: list[float]) -> list[tuple[Op, float]]:
+        """Each op of a program with its seconds."""
+        return list(zip(self.programs[mode].ops, seconds))  # noqa: B905 (MicroPython's zip takes no strict)
 
 
 def scratch_tensor(index: int, op: Op) -> Tensor | None:
@@ -54,11 +93,16 @@ def scratch_tensor(index: int, op: Op) -> Tensor | None:
     return Tensor(f"scratch.{index}", (floats,)) if floats else None
 
 
-def lower(program: Program, places: Plan, scratch: list[Tensor | None]) -> list[int]:
+def lower(program: Program, places: Plan, scratch: list[Tensor | None]) -> tuple[list[int], int]:
+    """A program's words, and the one from which on it cannot be abandoned."""
     words: list[int] = []
-    for op, own in zip(program.ops, scratch):  # noqa: B905 (MicroPython's zip takes no strict)
-        tensors = op.tensors + [own]
+    commit = 0
+    for index in range(len(program.ops)):
+        op = program.ops[index]
+        if index == program.committed:
+            commit = len(words)
+        tensors = op.tensors + [scratch[index]]
         lines = [-1 if t is None else places.start(program.mode, t) // LINE for t in tensors]
         tail = lines + op.numbers()
         words += [KERNEL_NAMES.index(op.kernel), 2 + len(tail)] + tail
-    return words
+    return words, commit

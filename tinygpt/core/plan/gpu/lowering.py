@@ -1,18 +1,21 @@
 """From a program to what a GPU engine takes verbatim: buffers, pipelines, bindings and grids."""
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.models.gpt import Memory, programs
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.programs import PROGRAMS
 from tinygpt.core.ops.gpu import Device, Dispatch, Target, ceil_div
 from tinygpt.core.ops.linear import are_pair, backward
-from tinygpt.core.ops.op import Op, Program
+from tinygpt.core.ops.op import Op, Program, Tensor
 from tinygpt.core.plan.cpu.lowering import check_sizes
-from tinygpt.core.plan.gpu.memory import GpuPlan, plan_gpu, segments_of
+from tinygpt.core.plan.gpu.memory import FLAT, GpuPlan, plan_gpu, segments_of
+from tinygpt.core.plan.gpu.recipe import Pipelines, words
 from tinygpt.core.plan.layout import Layout, aligned
 from tinygpt.core.plan.verify import verify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
 MAX_SLICES = 8
 SLICE_TILE = 64  # a weight's gradient is computed in tiles of about so many rows and columns
@@ -48,28 +51,68 @@ def lower_program(program: Program, target: Target) -> list[Dispatch]:
 
 
 class GpuLowered:
-    """Everything a GPU engine needs to know of a run."""
+    """Everything a GPU's player needs to know of some programs of a run."""
 
-    def __init__(self, config: RunConfig, device: Device) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        device: Device,
+        modes: list[str],
+        train_bytes: int = 0,
+        val_bytes: int = 0,
+        kept: "tuple[str, ...]" = (),
+    ) -> None:
+        """`kept` are tensors that have a place though no program names them."""
         check_sizes(config)
         self.device = device
-        self.memory: Memory
-        self.memory, made = programs(config)
+        self.modes = modes
+        self.memory = Memory(config, train_bytes, val_bytes)
+        made = [PROGRAMS[mode](config, self.memory) for mode in modes]
         self.slices = slices_of(config, self.memory.layout, device)
         self.programs: dict[str, Program] = {program.mode: program for program in made}
+        self.tensors = self.memory.named_in(made, list(kept))
         self.segments = segments_of(self.memory.layout, self.slices, device)
         self.dispatches: dict[str, list[Dispatch]] = {}
         target = Target(device, self.slices, self.segments)
         for program in made:
             verify(program)
             self.dispatches[program.mode] = lower_program(program, target)
-        self.plan: GpuPlan = plan_gpu(self.memory, self.segments, self.slices, device, self.dispatches)
+        self.plan: GpuPlan = plan_gpu(self.tensors, self.segments, self.slices, device, self.dispatches)
 
-    def op_times(self, mode: str, nanoseconds: "Iterable[float]") -> list[tuple[Op, float]]:
+    def bytes(self) -> int:
+        return self.plan.bytes()
+
+    def places(self, tensor: Tensor, start: int, floats: int) -> list[list[int]]:
+        """Where a stretch of a persistent tensor lies: buffer, place and size in bytes."""
+        if tensor.kind not in FLAT:
+            buffer, place = self.plan.fixed[tensor.name]
+            return [[buffer, 4 * (place + start), 4 * floats]]
+        places = []
+        for segment in self.segments:
+            begin, end = max(start, segment.start), min(start + floats, segment.start + segment.floats)
+            if begin < end:
+                buffer, _ = self.plan.fixed[segment.tensors[tensor.kind].name]
+                places.append([buffer, 4 * (begin - segment.start), 4 * (end - begin)])
+        return places
+
+    def recipe(self) -> "dict[str, Any]":
+        """What a player takes, as plain data: whole numbers and texts only (web/src/engine/contract.ts)."""
+        pipelines = Pipelines()
+        programs: dict[str, Any] = {}
+        for mode in sorted(self.dispatches):
+            programs[mode] = [words(mode, dispatch, pipelines, self.plan) for dispatch in self.dispatches[mode]]
+        buffers = [4 * floats for floats in self.plan.buffers]
+        return {"buffers": buffers, "pipelines": pipelines.made, "programs": programs}
+
+    def let_go(self) -> None:
+        """Forget all but the places of what outlives a run: the player has the rest."""
+        self.programs, self.dispatches, self.plan.temporary = {}, {}, {}
+
+    def op_times(self, mode: str, seconds: "Iterable[float]") -> list[tuple[Op, float]]:
         """Each op of a program with its seconds, from the time of each dispatch."""
         ops = self.programs[mode].ops
-        seconds = [0.0] * len(ops)
-        for dispatch, spent in zip(self.dispatches[mode], nanoseconds):  # noqa: B905 (MicroPython's takes no strict)
+        totals = [0.0] * len(ops)
+        for dispatch, spent in zip(self.dispatches[mode], seconds):  # noqa: B905 (MicroPython's takes no strict)
             for op in dispatch.ops:
-                seconds[op] += 1e-9 * spent / len(dispatch.ops)
-        return list(zip(ops, seconds))  # noqa: B905
+                totals[op] += spent / len(dispatch.ops)
+        return list(zip(ops, totals))  # noqa: B905

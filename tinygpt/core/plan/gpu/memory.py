@@ -1,13 +1,12 @@
 """A GPU's memory: a few buffers, within the device's limits, planned before anything is created.
 
 The flat vectors (weights, gradients, moments) are cut into segments that one binding can show, each in a buffer of its
-own, and all inputs share one buffer. Everything else goes to a few arenas. WebGPU refuses a dispatch that binds one
-buffer both for reading and for writing, even at places far apart: so tensors are given colours, an arena for each, such
-that no dispatch reads and writes the same colour. Within an arena a tensor's place is chosen by its lifetime.
+own, as is each text; all inputs share one buffer. Everything else goes to a few arenas. WebGPU refuses a dispatch that
+binds one buffer both for reading and for writing, even at places far apart: so tensors are given colours, an arena for
+each, such that no dispatch reads and writes the same colour. In an arena a tensor's place is chosen by its lifetime.
 """
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.gpt import Memory
 from tinygpt.core.ops.gpu import Device, Dispatch, Segment
 from tinygpt.core.ops.op import Tensor
 from tinygpt.core.plan.layout import ALIGNMENT, Layout, aligned
@@ -43,7 +42,7 @@ def segments_of(layout: Layout, slices: int, device: Device) -> list[Segment]:
 class GpuPlan:
     """Which buffer each tensor lies in, and where. Buffers are numbered; sizes and places are in floats."""
 
-    def __init__(self, memory: Memory, segments: list[Segment], slices: int, device: Device) -> None:
+    def __init__(self, tensors: list[Tensor], segments: list[Segment], slices: int, device: Device) -> None:
         self.segments = segments
         self.slices = slices
         self.device = device
@@ -53,15 +52,20 @@ class GpuPlan:
         self.temporary: dict[str, dict[str, tuple[int, int]]] = {}  # by mode
         self.nothing = self.new_buffer(MAX_ABSENT * ALIGNMENT, "absent inputs")
         self.nowhere = self.new_buffer(MAX_ABSENT * ALIGNMENT, "absent outputs")
+        kinds = [tensor.kind for tensor in tensors]
         for segment in segments:
             for kind in FLAT:
-                tensor = segment.tensors[kind]
-                self.fixed[tensor.name] = (self.new_buffer(tensor.size * self.copies(tensor), tensor.name), 0)
-        self.inputs = self.new_buffer(0, "inputs")
-        for tensor in memory.tensors():
+                if kind in kinds:
+                    tensor = segment.tensors[kind]
+                    self.fixed[tensor.name] = (self.new_buffer(tensor.size * self.copies(tensor), tensor.name), 0)
+        inputs = self.new_buffer(0, "inputs")
+        for tensor in tensors:
             if tensor.kind == "input":
-                self.fixed[tensor.name] = (self.inputs, self.buffers[self.inputs])
-                self.buffers[self.inputs] += aligned(tensor.size)
+                self.fixed[tensor.name] = (inputs, self.buffers[inputs])
+                self.buffers[inputs] += aligned(tensor.size)
+            elif tensor.kind == "corpus":
+                check_text(tensor, device)
+                self.fixed[tensor.name] = (self.new_buffer(aligned(tensor.size), tensor.name), 0)
 
     def new_buffer(self, floats: int, owner: str) -> int:
         self.buffers.append(floats)
@@ -92,12 +96,12 @@ class GpuPlan:
 
 
 def plan_gpu(
-    memory: Memory, segments: list[Segment], slices: int, device: Device, dispatches: dict[str, list[Dispatch]]
+    tensors: list[Tensor], segments: list[Segment], slices: int, device: Device, dispatches: dict[str, list[Dispatch]]
 ) -> GpuPlan:
-    """Place everything that the dispatches, by mode, name."""
-    plan = GpuPlan(memory, segments, slices, device)
+    """Place the persistent tensors, and everything else that the dispatches, by mode, name."""
+    plan = GpuPlan(tensors, segments, slices, device)
     slots = {mode: lifetimes(dispatches[mode], plan) for mode in sorted(dispatches)}
-    persistent = [tensor for tensor in memory.tensors() if tensor.kind in ("output", "cache")]
+    persistent = [tensor for tensor in tensors if tensor.kind in ("output", "state")]
     colours = colour(dispatches, plan)
     used: list[int] = []
     for name in colours:
@@ -187,6 +191,15 @@ def place_arena(plan: GpuPlan, fixed: list[Tensor], slots: dict[str, list[Slot]]
     plan.buffers[buffer] = size
     if further or any(left[mode] for mode in left):
         place_arena(plan, further, left)
+
+
+def check_text(tensor: Tensor, device: Device) -> None:
+    most = min(device.max_binding, device.max_buffer)
+    if 4 * aligned(tensor.size) > most:
+        raise TinyGPTError(
+            f"the text has {size_text(4 * tensor.size)}, more than the {size_text(most)} that this GPU binds at once; "
+            f"use less of it, or another engine"
+        )
 
 
 def check_binding(tensor: Tensor, device: Device) -> None:

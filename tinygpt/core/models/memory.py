@@ -1,0 +1,71 @@
+"""The tensors that outlive a run."""
+
+from tinygpt.core.config import VOCAB, RunConfig
+from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.ops.record import RING
+from tinygpt.core.ops.sample import CHOICE_WORDS
+from tinygpt.core.plan.layout import Layout
+
+
+class Memory:
+    """The tensors that outlive a run, shared by all programs of a model. Texts have so many bytes."""
+
+    def __init__(self, config: RunConfig, train_bytes: int = 0, val_bytes: int = 0) -> None:
+        model = config.model
+        N = config.train.batch * model.ctx
+        self.layout = Layout(model)
+        size = (self.layout.size,)
+        self.weights = Tensor("weights", size, "weight")
+        self.grads = Tensor("grads", size, "grad")
+        self.m = Tensor("m", size, "m")
+        self.v = Tensor("v", size, "v")
+        # Training: counters are the steps done, the batches of the step done, and those of the validation.
+        self.train_text = Tensor("train_text", (train_bytes,), "corpus", "u8")
+        self.val_text = Tensor("val_text", (val_bytes,), "corpus", "u8")
+        self.counters = Tensor("counters", (4,), "state", "i32")
+        self.tokens = Tensor("tokens", (N,), "state", "i32")
+        self.targets = Tensor("targets", (N,), "state", "i32")
+        self.rates = Tensor("rates", (RING, 3), "input")
+        self.loss = Tensor("loss", (1,), "state")
+        self.val_loss = Tensor("val_loss", (1,), "state")
+        self.losses = Tensor("losses", (N,), "output")
+        self.norm = Tensor("norm", (2,), "output")
+        self.ring = Tensor("ring", (RING, 2), "state")
+        # Writing.
+        self.prompt = Tensor("prompt", (model.ctx,), "input", "i32")
+        self.choice = Tensor("choice", (CHOICE_WORDS,), "input", "i32")
+        self.token = Tensor("token", (1,), "state", "i32")
+        self.position = Tensor("position", (1,), "state", "i32")
+        self.cursor = Tensor("cursor", (2,), "state", "i32")
+        self.written = Tensor("written", (model.ctx,), "state", "i32")
+        self.next_logits = Tensor("next_logits", (VOCAB,), "output")
+        self.cache_k = [Tensor(f"cache_k.{i}", (model.ctx, model.d_model), "state") for i in range(model.layers)]
+        self.cache_v = [Tensor(f"cache_v.{i}", (model.ctx, model.d_model), "state") for i in range(model.layers)]
+        self.weight = self.views(self.weights, "")
+        self.grad = self.views(self.grads, "d")
+
+    def views(self, flat: Tensor, prefix: str) -> dict[str, Tensor]:
+        """The tensors inside a flat vector, by name."""
+        result = {}
+        for place in self.layout.places:
+            view = Tensor(prefix + place.name, place.shape, flat.kind)
+            view.inside, view.start = flat, place.start
+            result[place.name] = view
+        return result
+
+    def tensors(self) -> list[Tensor]:
+        """Those with memory of their own, in the order of the arena."""
+        flat = [self.weights, self.grads, self.m, self.v, self.train_text, self.val_text, self.counters, self.tokens]
+        flat += [self.targets, self.rates, self.loss, self.val_loss, self.losses, self.norm, self.ring, self.prompt]
+        flat += [self.choice, self.token, self.position, self.cursor, self.written, self.next_logits]
+        return flat + self.cache_k + self.cache_v
+
+    def named_in(self, programs: list[Program], kept: "list[str]") -> list[Tensor]:
+        """Those that these programs name, the weights, and what else is to be kept."""
+        named = dict.fromkeys(kept + ["weights"], True)
+        for program in programs:
+            for op in program.ops:
+                for tensor in op.tensors:
+                    if tensor is not None:
+                        named[tensor.root().name] = True
+        return [tensor for tensor in self.tensors() if tensor.name in named]

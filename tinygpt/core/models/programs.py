@@ -1,0 +1,223 @@
+"""The programs of a model, by mode: what a step does, a validation, a byte of a text."""
+
+import struct
+
+from tinygpt.core.config import VOCAB, RunConfig, validates
+from tinygpt.core.models.gpt import DecodeProgram, ModelProgram, PrefillProgram, embed
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.parameters import parameters
+from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.ops.record import RING
+from tinygpt.core.rng import BATCH, EVAL, INIT
+
+
+def draw_windows(p: ModelProgram, text: Tensor, seed: int, purpose: int) -> None:
+    memory = p.memory
+    p.call(
+        "draw_windows", corpus=text, counters=memory.counters, tokens=memory.tokens, targets=memory.targets,
+        B=p.B, T=p.T, bytes=text.shape[0], seed=seed, purpose=purpose,
+    )  # fmt: skip
+
+
+def forward_and_backward(config: RunConfig, memory: Memory, mode: str, accumulate: int, fed: bool) -> ModelProgram:
+    """One batch, drawn from the training text or, if `fed`, written by the host.
+
+    `accumulate` 0 overwrites the gradients and the loss, 1 adds to them.
+    """
+    train = config.train
+    p = ModelProgram(mode, config.model, memory, train.batch, config.model.ctx, keep=True)
+    g = memory.grad
+    count = p.N * train.grad_accum
+
+    if not fed:
+        draw_windows(p, memory.train_text, train.seed, BATCH)
+    x = embed(p)
+    saved = []
+    for i in range(config.model.layers):
+        saved.append(p.forward_block(i, x))
+        x = saved[i].x_out
+    f, mean, rstd = p.norm("f", "ln_final", x)
+    logits = p.rows("logits", VOCAB)
+    p.linear(f, "token_embedding", logits)  # the head is the embedding table, transposed
+    dlogits = p.rows("dlogits", VOCAB)
+    p.call(
+        "cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, dlogits=dlogits,
+        N=p.N, V=VOCAB, count=count,
+    )  # fmt: skip
+    p.call("mean_loss", losses=memory.losses, loss=memory.loss, N=p.N, accumulate=accumulate, count=count)
+
+    df = p.rows("df", p.C)
+    p.backward_linear(dlogits, f, "token_embedding", df, accumulate)
+    dx = p.rows("dx", p.C)
+    p.backward_norm(df, x, "ln_final", mean, rstd, None, dx, accumulate)
+    for i in range(config.model.layers - 1, -1, -1):
+        dx = p.backward_block(i, saved[i], dx, accumulate)
+    p.call(
+        "embed_backward", tokens=memory.tokens, dx=dx, dwte=g["token_embedding.weight"],
+        dwpe=g["position_embedding.weight"], N=p.N, T=p.T, V=VOCAB, C=p.C,
+        accumulate=accumulate, tied=1,
+    )  # fmt: skip
+    return p
+
+
+def add_update(p: Program, config: RunConfig, memory: Memory) -> None:
+    """Clip by the global norm, then AdamW over the flat vector; the step is done."""
+    train, P = config.train, memory.layout.size
+    p.call("grad_norm", grads=memory.grads, norm=memory.norm, P=P, limit=train.grad_clip)
+    p.commit()
+    p.call(
+        "adamw", grads=memory.grads, norm=memory.norm, rates=memory.rates, counters=memory.counters,
+        weights=memory.weights, m=memory.m, v=memory.v, P=P, decayed=memory.layout.decayed, rows=RING,
+        beta1=train.beta1, beta2=train.beta2, eps=train.eps,
+    )  # fmt: skip
+    p.call("record", loss=memory.loss, norm=memory.norm, ring=memory.ring, counters=memory.counters, rows=RING)
+
+
+def step_program(config: RunConfig, memory: Memory, fed: bool = False) -> Program:
+    """A whole step of one batch."""
+    p = forward_and_backward(config, memory, "train_fed" if fed else "train", 0, fed)
+    add_update(p, config, memory)
+    return p
+
+
+def gradient_program(config: RunConfig, memory: Memory, accumulate: int) -> Program:
+    """One batch of several in a step."""
+    p = forward_and_backward(config, memory, "accumulate" if accumulate else "gradient", accumulate, fed=False)
+    p.commit()
+    p.call("count", counters=memory.counters, which=1)
+    return p
+
+
+def update_program(config: RunConfig, memory: Memory) -> Program:
+    p = Program("update")
+    add_update(p, config, memory)
+    return p
+
+
+def loss_program(config: RunConfig, memory: Memory, mode: str) -> ModelProgram:
+    """The loss of each row of a batch, drawn from the validation text for "validate", the host's for "eval"."""
+    p = ModelProgram(mode, config.model, memory, config.train.batch, config.model.ctx, keep=False)
+    if mode == "validate":
+        draw_windows(p, memory.val_text, config.train.seed, EVAL)
+    x = embed(p)
+    for i in range(config.model.layers):
+        x = p.forward_block(i, x).x_out
+    f, _, _ = p.norm("f", "ln_final", x)
+    logits = p.rows("logits", VOCAB)
+    p.linear(f, "token_embedding", logits)
+    p.call("cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, N=p.N, V=VOCAB, count=p.N)
+    return p
+
+
+def validate_program(config: RunConfig, memory: Memory) -> Program:
+    """One batch of a validation: val_loss adds up over all of them."""
+    p = loss_program(config, memory, "validate")
+    count = p.N * config.train.eval_batches
+    p.commit()
+    p.call("mean_loss", losses=memory.losses, loss=memory.val_loss, N=p.N, accumulate=1, count=count)
+    p.call("count", counters=memory.counters, which=2)
+    return p
+
+
+def add_next_byte(p: ModelProgram, row: Tensor) -> None:
+    """The logits that follow one row [1, C] of the last block's output, and the byte drawn by them."""
+    memory = p.memory
+    p.N = 1
+    f, _, _ = p.norm("f", "ln_final", row)
+    p.linear(f, "token_embedding", memory.next_logits)
+    p.commit()
+    p.call(
+        "sample", logits=memory.next_logits, choice=memory.choice, written=memory.written, token=memory.token,
+        position=memory.position, cursor=memory.cursor, room=memory.written.shape[0],
+    )  # fmt: skip
+
+
+def prefill_program(config: RunConfig, memory: Memory) -> Program:
+    """Fill the cache from `prompt`, of which the rows after `position` do not count; the byte after `position`."""
+    p = PrefillProgram("prefill", config.model, memory, 1, config.model.ctx, keep=False)
+    w = memory.weight
+    x = p.rows("x", p.C)
+    wte, wpe = w["token_embedding.weight"], w["position_embedding.weight"]
+    p.call("embed", tokens=memory.prompt, wte=wte, wpe=wpe, x=x, N=p.N, T=p.T, C=p.C)
+    for i in range(config.model.layers):
+        x = p.forward_block(i, x).x_out
+    last = p.tensor("last", (1, p.C))
+    p.call("pick_row", x=x, position=memory.position, y=last, N=p.N, C=p.C)
+    add_next_byte(p, last)
+    return p
+
+
+def decode_program(config: RunConfig, memory: Memory) -> Program:
+    """Read `token`, at row `position`, and draw the byte after it."""
+    p = DecodeProgram("decode", config.model, memory, 1, 1, keep=False)
+    w = memory.weight
+    x = p.rows("x", p.C)
+    wte, wpe = w["token_embedding.weight"], w["position_embedding.weight"]
+    p.call("embed_one", tokens=memory.token, position=memory.position, wte=wte, wpe=wpe, x=x, C=p.C)
+    for i in range(config.model.layers):
+        x = p.forward_block(i, x).x_out
+    add_next_byte(p, x)
+    return p
+
+
+def reset_program(config: RunConfig, memory: Memory) -> Program:
+    """Start values, and an optimizer that has seen nothing."""
+    p = init_program(config, memory)
+    p.mode = "reset"
+    for moments in (memory.m, memory.v):
+        p.call("constant", y=moments, P=moments.size, value=0.0)
+    return p
+
+
+def init_program(config: RunConfig, memory: Memory) -> Program:
+    """Start values, tensor by tensor, where all is zero."""
+    p = Program("init")
+    starts = {move.name: move.start for move in memory.layout.moves}
+    every = parameters(config.model)
+    for index in range(len(every)):
+        row = every[index]
+        view = Tensor(row.name, row.shape, "weight")
+        view.inside, view.start = memory.weights, starts[row.name]
+        if row.std:
+            high, low = struct.unpack(">II", struct.pack(">d", row.std))
+            p.call(
+                "normal", y=view, P=row.size, seed=config.train.seed, purpose=INIT, index=index,
+                std_high=high, std_low=low,
+            )  # fmt: skip
+        else:
+            p.call("constant", y=view, P=row.size, value=row.fill)
+    return p
+
+
+PROGRAMS = {
+    "init": init_program,
+    "reset": reset_program,
+    "train": step_program,
+    "train_fed": lambda config, memory: step_program(config, memory, fed=True),
+    "gradient": lambda config, memory: gradient_program(config, memory, 0),
+    "accumulate": lambda config, memory: gradient_program(config, memory, 1),
+    "update": update_program,
+    "validate": validate_program,
+    "eval": lambda config, memory: loss_program(config, memory, "eval"),
+    "prefill": prefill_program,
+    "decode": decode_program,
+}
+
+
+def step_modes(config: RunConfig) -> list[str]:
+    """The programs of a step: one, or with gradient accumulation "gradient", "accumulate" for each further batch,
+    then "update"."""
+    return ["train"] if config.train.grad_accum == 1 else ["gradient", "accumulate", "update"]
+
+
+WRITING = ["prefill", "decode"]
+
+
+def all_modes(config: RunConfig) -> list[str]:
+    """Every program that there is of a run, for whoever looks at them."""
+    return step_modes(config) + ["validate", "eval"] + WRITING
+
+
+def training_modes(config: RunConfig, val_bytes: int) -> list[str]:
+    """All that a training run needs: its steps, validation where there is text for it, samples."""
+    return step_modes(config) + (["validate"] if validates(config, val_bytes) else []) + WRITING

@@ -1,0 +1,1 @@
+"""What is done with a model: the loops, in blocks, over any engine."""
