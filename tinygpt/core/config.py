@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 VOCAB = 256  # bytes
 MLP_RATIO = 4  # the MLP's hidden width is MLP_RATIO * d_model
-LAYERNORM_EPS = 1e-5
+GATED_STEP = 32  # a gated MLP, which has three matrices, takes about two thirds of that: a multiple of this
+LAYERNORM_EPS = 1e-5  # of every norm
+ROTARY_BASE = 10000
 LN_VOCAB = 5.545177444479562  # the loss of a model that knows nothing: ln 256
 
 # kind: int | float | text; choices: None, or the texts that are allowed. label: what the page calls it.
@@ -88,10 +90,10 @@ def checked(section: str, field: Field, value: "Any") -> "Any":
     """`value` as the field's kind, or a sentence on why it cannot be."""
     where = f"{section}.{field.name}"
     if field.kind == "text":
+        if field.choices is not None and value not in field.choices:
+            raise TinyGPTError(f"{where} must be one of {', '.join(field.choices)}, not {value!r}")
         if not isinstance(value, str):
             raise TinyGPTError(f"{where} must be text, not {value!r}")
-        if field.choices is not None and value not in field.choices:
-            raise TinyGPTError(f"{where} must be one of {', '.join(field.choices)}, not '{value}'")
         return value
     # bool is an int in CPython and is not in MicroPython: refuse it in both.
     if value is True or value is False or not isinstance(value, (int, float)):
@@ -114,17 +116,34 @@ class ModelConfig(Settings):
         whole("d_model", 96, 1, 65536, "width of the residual stream", "width", fixed=True),
         whole("heads", 3, 1, 1024, "attention heads; must divide d_model", fixed=True),
         whole("ctx", 64, 1, 1048576, "context length in bytes", "context", fixed=True),
+        text("norm", "layernorm", ("layernorm", "rmsnorm"), "how the blocks' inputs are scaled", fixed=True),
+        text("positions", "learned", ("learned", "rotary", "none"), "how a byte's place is told", fixed=True),
+        text("activation", "gelu", ("gelu", "relu2", "swiglu"), "what bends the MLP; swiglu has a gate", fixed=True),
+        text("biases", "on", ("on", "off"), "whether linear maps and layer norms add a vector", fixed=True),
+        text("tied_head", "on", ("on", "off"), "whether the output head is the embedding table again", fixed=True),
+        text("qk_norm", "off", ("off", "on"), "whether queries and keys are scaled, head by head", fixed=True),
     )
     layers: int
     d_model: int
     heads: int
     ctx: int
+    norm: str
+    positions: str
+    activation: str
+    biases: str
+    tied_head: str
+    qk_norm: str
 
     def validate(self) -> None:
         if self.d_model % self.heads:
             raise TinyGPTError(
                 f"d_model {self.d_model} is not divisible by {self.heads} heads; "
                 f"choose heads that divide it, for example {nearest_divisor(self.d_model, self.heads)}"
+            )
+        if self.positions == "rotary" and self.head_size % 2:
+            raise TinyGPTError(
+                f"rotary positions turn pairs of numbers, but d_model {self.d_model} gives each of {self.heads} heads "
+                f"{self.head_size}; choose sizes that give an even number, or other positions"
             )
 
     @property
@@ -133,7 +152,19 @@ class ModelConfig(Settings):
 
     @property
     def d_mlp(self) -> int:
-        return MLP_RATIO * self.d_model
+        if self.activation != "swiglu":
+            return MLP_RATIO * self.d_model
+        step = 3 * GATED_STEP
+        return (2 * MLP_RATIO * self.d_model + step - 1) // step * GATED_STEP
+
+    def options(self) -> list[str]:
+        """Those that are not the default, as "norm rmsnorm"."""
+        chosen = [field for field in self.FIELDS if field.choices and getattr(self, field.name) != field.default]
+        return [f"{field.name} {getattr(self, field.name)}" for field in chosen]
+
+    def describe(self) -> str:
+        shape = [f"{self.layers} layers", f"d_model {self.d_model}", f"{self.heads} heads", f"ctx {self.ctx}"]
+        return ", ".join(shape + self.options())
 
 
 def nearest_divisor(number: int, target: int) -> int:
@@ -156,6 +187,7 @@ class TrainConfig(Settings):
         real("weight_decay", 0.1, 0.0, 10.0, "AdamW: decay of tensors of two or more dims", "weight decay"),
         real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off", "gradient clip"),
         whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches a step"),
+        real("dropout", 0.0, 0.0, 0.9, "share of the numbers that a training step leaves out at random"),
         # Fixed, else text that was held out would be trained on.
         real("val_fraction", 0.1, 0.0, 0.9, "part held out for validation, at the end", "held-out share", fixed=True),
         whole("eval_every", 100, 0, 1000000000, "steps between validations; 0: never", "validate every"),
@@ -177,6 +209,7 @@ class TrainConfig(Settings):
     weight_decay: float
     grad_clip: float
     grad_accum: int
+    dropout: float
     val_fraction: float
     eval_every: int
     eval_batches: int
@@ -186,7 +219,7 @@ class TrainConfig(Settings):
     seed: int
 
 
-PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "fc_in", "fc_out")
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "fc_gate", "fc_in", "fc_out")
 
 
 class LoraConfig(Settings):

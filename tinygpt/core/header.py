@@ -131,7 +131,7 @@ class Decoder:
                 raise TinyGPTError(f"config has no '{config_key(field.name)}'")
         model = ModelConfig(**model_values)
         if stated.get("dMlp") not in (None, model.d_mlp):
-            raise TinyGPTError(f"config.dMlp must be 4 * dModel = {model.d_mlp}, not {quoted(stated['dMlp'])}")
+            raise TinyGPTError(f"config.dMlp must be {model.d_mlp} for this model, not {quoted(stated['dMlp'])}")
         train_values = {}
         for field in TrainConfig.FIELDS:
             key = config_key(field.name)

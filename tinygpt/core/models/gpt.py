@@ -1,185 +1,174 @@
 """The model: forward, and the hand-derived backward as its mirror.
 
 Read `forward_block` and `backward_block` side by side: each line of one has its counterpart in the other,
-in reverse. `d` before a name is the gradient of the loss by it. The formulas are beside the kernels'
-specifications in tinygpt/kernels/*.py. programs.py puts blocks together.
+in reverse. `d` before a name is the gradient of the loss by it. layers.py has the layers, with the model's options;
+programs.py makes programs of this.
 """
 
-from tinygpt.core.config import LAYERNORM_EPS, ModelConfig
+from tinygpt.core.config import VOCAB, RunConfig
+from tinygpt.core.models.layers import Bent, LayeredProgram, Normed, Queried
 from tinygpt.core.models.memory import Memory
-from tinygpt.core.ops.linear import GELU
-from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.ops.op import Tensor
+
+# The places where numbers are dropped: behind the embedding, and behind both branches of block i.
+EMBEDDING = 0
+ATTENTION = 1  # + 2 i
+MLP = 2  # + 2 i
 
 
 class BlockActivations:
     """What a block's forward pass leaves for its backward pass."""
 
-    x: Tensor  # [N, C] the block's input
-    a: Tensor  # [N, C] after the first norm
-    mean1: Tensor  # [N]
-    rstd1: Tensor
-    qkv: Tensor  # [N, 3C]
+    norm1: Normed
+    queried: Queried  # its qkv is [N, 3C]
     y: Tensor  # [N, C] attention's output
     lse: "Tensor | None"  # [B, H, T]
-    x_mid: Tensor  # [N, C] after the attention's residual
-    b: Tensor  # [N, C] after the second norm
-    mean2: Tensor
-    rstd2: Tensor
-    h: Tensor  # [N, 4C] after GELU
-    slope: "Tensor | None"  # [N, 4C] GELU's derivative
+    norm2: Normed
+    bent: Bent  # its h is [N, F]
     x_out: Tensor  # [N, C] the block's output
 
 
-class ModelProgram(Program):
-    """A program over `rows` = B * T rows of one model."""
+class GptProgram(LayeredProgram):
+    """Whole windows at once."""
 
-    def __init__(self, mode: str, model: ModelConfig, memory: Memory, B: int, T: int, keep: bool) -> None:
-        Program.__init__(self, mode)
-        self.model = model
-        self.memory = memory
-        self.B, self.T, self.N = B, T, B * T
-        self.C, self.H, self.D, self.F = model.d_model, model.heads, model.head_size, model.d_mlp
-        self.keep = keep  # whether a backward pass will follow
+    def __init__(self, mode: str, config: RunConfig, memory: Memory, B: int, T: int, learns: bool) -> None:
+        LayeredProgram.__init__(self, mode, config, memory, B, T, learns)
+        self.head = "token_embedding" if self.model.tied_head == "on" else "lm_head"
+        self.saved: list[BlockActivations] = []
 
-    def rows(self, name: str, width: int) -> Tensor:
-        return self.tensor(name, (self.N, width))
+    # --- forward ---------------------------------------------------------------------------------------------
 
-    def norm(self, name: str, which: str, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        y, mean, rstd = (
-            self.rows(name, self.C),
-            self.tensor(name + ".mean", (self.N,)),
-            self.tensor(name + ".rstd", (self.N,)),
-        )
-        w = self.memory.weight
-        self.call(
-            "layernorm", x=x, gain=w[which + ".weight"], bias=w[which + ".bias"],
-            y=y, mean=mean, rstd=rstd, N=self.N, C=self.C, eps=LAYERNORM_EPS,
-        )  # fmt: skip
-        return y, mean, rstd
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The logits [N, V]."""
+        x = self.stream(tokens)
+        self.norm_final = self.norm("f", "ln_final", x)
+        logits = self.rows("logits", VOCAB)
+        self.linear(self.norm_final.y, self.head, logits)
+        return logits
 
-    def linear(self, x: Tensor, which: str, y: Tensor, residual: Tensor | None = None) -> None:
-        weight, bias = self.memory.weight[which + ".weight"], self.memory.weight.get(which + ".bias")
-        O, I = weight.shape  # noqa: E741
-        self.call("linear", x=x, weight=weight, bias=bias, residual=residual, y=y, N=self.N, O=O, I=I)
+    def stream(self, tokens: Tensor) -> Tensor:
+        """The last block's output [N, C]."""
+        self.table = self.turns()
+        x = self.drop(self.embed(tokens), EMBEDDING, "x.dropped")
+        for i in range(self.model.layers):
+            self.saved.append(self.forward_block(i, x))
+            x = self.saved[i].x_out
+        return x
 
-    # --- forward ---------------------------------------------------------------------------------------
+    def embed(self, tokens: Tensor) -> Tensor:
+        w, x = self.memory.weight, self.rows("x", self.C)
+        wte, wpe = w["token_embedding.weight"], w.get("position_embedding.weight")
+        self.call("embed", tokens=tokens, wte=wte, wpe=wpe, x=x, N=self.N, T=self.T, C=self.C)
+        return x
 
     def forward_block(self, i: int, x: Tensor) -> BlockActivations:
-        w, block, s = self.memory.weight, f"blocks.{i}.", BlockActivations()
-        s.x = x
-        s.a, s.mean1, s.rstd1 = self.norm(block + "a", block + "ln1", x)
-        s.qkv = self.rows(block + "qkv", 3 * self.C)
-        self.linear(s.a, block + "attn.qkv", s.qkv)
+        block, s = f"blocks.{i}.", BlockActivations()
+        s.norm1 = self.norm(block + "a", block + "ln1", x)
+        qkv = self.rows(block + "qkv", 3 * self.C)
+        self.linear(s.norm1.y, block + "attn.qkv", qkv)
+        s.queried = self.queries(block + "qkv", qkv, self.table)
         s.y = self.rows(block + "y", self.C)
         self.attention(i, s)
-        s.x_mid = self.rows(block + "x_mid", self.C)
-        self.linear(s.y, block + "attn.o_proj", s.x_mid, residual=x)
-        s.b, s.mean2, s.rstd2 = self.norm(block + "b", block + "ln2", s.x_mid)
-        s.h = self.rows(block + "h", self.F)
-        s.slope = self.rows(block + "slope", self.F) if self.keep else None
-        self.call(
-            "linear_activation", x=s.b, weight=w[block + "mlp.fc_in.weight"], bias=w[block + "mlp.fc_in.bias"],
-            y=s.h, slope=s.slope, N=self.N, O=self.F, I=self.C, kind=GELU,
-        )  # fmt: skip
-        s.x_out = self.rows(block + "x_out", self.C)
-        self.linear(s.h, block + "mlp.fc_out", s.x_out, residual=s.x_mid)
+        x_mid = self.branch(s.y, block + "attn.o_proj", x, block + "x_mid", ATTENTION + 2 * i)
+        s.norm2 = self.norm(block + "b", block + "ln2", x_mid)
+        s.bent = self.bend(block, s.norm2.y)
+        s.x_out = self.branch(s.bent.h, block + "mlp.fc_out", x_mid, block + "x_out", MLP + 2 * i)
         return s
 
     def attention(self, i: int, s: BlockActivations) -> None:
-        s.lse = self.tensor(f"blocks.{i}.lse", (self.B, self.H, self.T)) if self.keep else None
-        self.call("attention", qkv=s.qkv, y=s.y, lse=s.lse, B=self.B, T=self.T, H=self.H, D=self.D)
+        s.lse = self.tensor(f"blocks.{i}.lse", (self.B, self.H, self.T)) if self.learns else None
+        self.call("attention", qkv=s.queried.qkv, y=s.y, lse=s.lse, B=self.B, T=self.T, H=self.H, D=self.D)
 
-    # --- backward --------------------------------------------------------------------------------------
+    # --- backward --------------------------------------------------------------------------------------------
 
-    def backward_linear(
-        self, dy: Tensor, x: Tensor, which: str, dx: Tensor, accumulate: int, slope: Tensor | None = None
-    ) -> None:
-        """dx = dy W (* slope), dW (+)= dy^T x, db (+)= column sums of dy."""
-        weight = self.memory.weight[which + ".weight"]
-        dweight, dbias = self.memory.grad[which + ".weight"], self.memory.grad.get(which + ".bias")
-        O, I = weight.shape  # noqa: E741
-        self.call("linear_backward_input", dy=dy, weight=weight, slope=slope, dx=dx, N=self.N, O=O, I=I)
-        self.call(
-            "linear_backward_weight",
-            dy=dy,
-            x=x,
-            dweight=dweight,
-            dbias=dbias,
-            N=self.N,
-            O=O,
-            I=I,
-            accumulate=accumulate,
-        )
-
-    def backward_norm(
-        self,
-        dy: Tensor,
-        x: Tensor,
-        which: str,
-        mean: Tensor,
-        rstd: Tensor,
-        residual: Tensor | None,
-        dx: Tensor,
-        accumulate: int,
-    ) -> None:
-        g = self.memory.grad
-        self.call(
-            "layernorm_backward", dy=dy, x=x, gain=self.memory.weight[which + ".weight"], mean=mean, rstd=rstd,
-            dresidual=residual, dx=dx, dgain=g[which + ".weight"], dbias=g[which + ".bias"],
-            N=self.N, C=self.C, accumulate=accumulate,
-        )  # fmt: skip
+    def backward(self, tokens: Tensor, dlogits: Tensor, accumulate: int) -> None:
+        """All gradients. `accumulate` 0 overwrites what is there, 1 adds to it."""
+        df = self.rows("df", self.C)
+        self.backward_linear(dlogits, self.norm_final.y, self.head, df, accumulate)
+        dx = self.rows("dx", self.C)
+        self.backward_norm(df, self.norm_final, None, dx, accumulate)
+        for i in range(self.model.layers - 1, -1, -1):
+            dx = self.backward_block(i, self.saved[i], dx, accumulate)
+        self.backward_embed(tokens, self.drop(dx, EMBEDDING, "dx.dropped"), accumulate)
 
     def backward_block(self, i: int, s: BlockActivations, dx_out: Tensor, accumulate: int) -> Tensor:
         block = f"blocks.{i}."
         dh = self.rows(block + "dh", self.F)
-        self.backward_linear(dx_out, s.h, block + "mlp.fc_out", dh, accumulate, slope=s.slope)
+        self.backward_branch(dx_out, s.bent.h, block + "mlp.fc_out", dh, accumulate, MLP + 2 * i, slope=s.bent.slope)
         db = self.rows(block + "db", self.C)
-        self.backward_linear(dh, s.b, block + "mlp.fc_in", db, accumulate)
+        self.backward_bend(block, s.bent, dh, s.norm2.y, db, accumulate)
         dx_mid = self.rows(block + "dx_mid", self.C)
-        self.backward_norm(db, s.x_mid, block + "ln2", s.mean2, s.rstd2, dx_out, dx_mid, accumulate)
+        self.backward_norm(db, s.norm2, dx_out, dx_mid, accumulate)
         dy = self.rows(block + "dy", self.C)
-        self.backward_linear(dx_mid, s.y, block + "attn.o_proj", dy, accumulate)
+        self.backward_branch(dx_mid, s.y, block + "attn.o_proj", dy, accumulate, ATTENTION + 2 * i)
         dqkv = self.rows(block + "dqkv", 3 * self.C)
         self.call(
-            "attention_backward", dy=dy, qkv=s.qkv, y=s.y, lse=s.lse, dqkv=dqkv, B=self.B, T=self.T, H=self.H, D=self.D
-        )
+            "attention_backward", dy=dy, qkv=s.queried.qkv, y=s.y, lse=s.lse, dqkv=dqkv, B=self.B, T=self.T, H=self.H,
+            D=self.D,
+        )  # fmt: skip
+        dqkv = self.backward_queries(block + "dqkv", s.queried, dqkv, self.table)
         da = self.rows(block + "da", self.C)
-        self.backward_linear(dqkv, s.a, block + "attn.qkv", da, accumulate)
+        self.backward_linear(dqkv, s.norm1.y, block + "attn.qkv", da, accumulate)
         dx = self.rows(block + "dx", self.C)
-        self.backward_norm(da, s.x, block + "ln1", s.mean1, s.rstd1, dx_mid, dx, accumulate)
+        self.backward_norm(da, s.norm1, dx_mid, dx, accumulate)
         return dx
 
+    def backward_embed(self, tokens: Tensor, dx: Tensor, accumulate: int) -> None:
+        g = self.memory.grad
+        dwte, dwpe = g["token_embedding.weight"], g.get("position_embedding.weight")
+        self.call(
+            "embed_backward", tokens=tokens, dx=dx, dwte=dwte, dwpe=dwpe, N=self.N, T=self.T, V=VOCAB, C=self.C,
+            accumulate=accumulate, tied=int(self.model.tied_head == "on"),
+        )  # fmt: skip
 
-def embed(p: ModelProgram) -> Tensor:
-    w = p.memory.weight
-    x = p.rows("x", p.C)
-    wte, wpe = w["token_embedding.weight"], w["position_embedding.weight"]
-    p.call("embed", tokens=p.memory.tokens, wte=wte, wpe=wpe, x=x, N=p.N, T=p.T, C=p.C)
-    return x
+    # --- one row ---------------------------------------------------------------------------------------------
+
+    def last_logits(self, row: Tensor, logits: Tensor) -> None:
+        """The logits [V] that follow one row [1, C] of the last block's output."""
+        self.N = 1
+        self.linear(self.norm("f", "ln_final", row).y, self.head, logits)
 
 
-class PrefillProgram(ModelProgram):
+class GptPrefill(GptProgram):
     """A whole window at once; its keys and values go to the cache."""
 
+    def __init__(self, config: RunConfig, memory: Memory) -> None:
+        GptProgram.__init__(self, "prefill", config, memory, 1, config.model.ctx, learns=False)
+
+    def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
+        """Those behind the row `position`."""
+        x = self.stream(tokens)
+        last = self.tensor("last", (1, self.C))
+        self.call("pick_row", x=x, position=self.memory.position, y=last, N=self.N, C=self.C)
+        self.last_logits(last, logits)
+
     def attention(self, i: int, s: BlockActivations) -> None:
-        ModelProgram.attention(self, i, s)
+        GptProgram.attention(self, i, s)
         k, v = self.memory.cache_k[i], self.memory.cache_v[i]
-        self.call("cache_fill", qkv=s.qkv, cache_k=k, cache_v=v, T=self.T, C=self.C)
+        self.call("cache_fill", qkv=s.queried.qkv, cache_k=k, cache_v=v, T=self.T, C=self.C)
 
 
-class DecodeProgram(ModelProgram):
+class GptDecode(GptProgram):
     """One token, attending to the cache."""
 
+    def __init__(self, config: RunConfig, memory: Memory) -> None:
+        GptProgram.__init__(self, "decode", config, memory, 1, 1, learns=False)
+
+    def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
+        self.last_logits(self.stream(tokens), logits)
+
+    def position(self) -> Tensor | None:
+        return self.memory.position
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        w, x, position = self.memory.weight, self.rows("x", self.C), self.memory.position
+        wte, wpe = w["token_embedding.weight"], w.get("position_embedding.weight")
+        self.call("embed_one", tokens=tokens, position=position, wte=wte, wpe=wpe, x=x, C=self.C)
+        return x
+
     def attention(self, i: int, s: BlockActivations) -> None:
-        k, v, position = self.memory.cache_k[i], self.memory.cache_v[i], self.memory.position
+        k, v, T = self.memory.cache_k[i], self.memory.cache_v[i], self.model.ctx
         self.call(
-            "attention_one",
-            qkv=s.qkv,
-            position=position,
-            y=s.y,
-            cache_k=k,
-            cache_v=v,
-            T=self.model.ctx,
-            H=self.H,
-            D=self.D,
-        )
+            "attention_one", qkv=s.queried.qkv, position=self.memory.position, y=s.y, cache_k=k, cache_v=v, T=T,
+            H=self.H, D=self.D,
+        )  # fmt: skip

@@ -3,7 +3,7 @@
 import math
 from collections import namedtuple
 
-from tinygpt.core.config import VOCAB, ModelConfig
+from tinygpt.core.config import PROJECTIONS, VOCAB, ModelConfig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,27 +19,44 @@ INIT_STD = 0.02
 
 def outer_rows(model: ModelConfig) -> "list[Row]":
     C = model.d_model
-    return [
-        ("token_embedding.weight", (VOCAB, C), INIT_STD, 0.0),
-        ("position_embedding.weight", (model.ctx, C), INIT_STD, 0.0),
-        ("ln_final.weight", (C,), 0.0, 1.0),
-        ("ln_final.bias", (C,), 0.0, 0.0),
-    ]
+    rows: list[Row] = [("token_embedding.weight", (VOCAB, C), INIT_STD, 0.0)]
+    if model.positions == "learned":
+        rows.append(("position_embedding.weight", (model.ctx, C), INIT_STD, 0.0))
+    rows += norm_rows(model, "ln_final")
+    if model.tied_head == "off":
+        rows.append(("lm_head.weight", (VOCAB, C), INIT_STD, 0.0))
+    return rows
 
 
 def block_rows(model: ModelConfig) -> "list[Row]":
-    """Of each block, without its name. A linear weight is [out, in], as in PyTorch."""
-    C, H = model.d_model, model.d_mlp
+    """Of each block, without its name."""
+    C, F = model.d_model, model.d_mlp
     # Residual projections start smaller, so that the stream's variance does not grow with depth.
     residual_std = INIT_STD / math.sqrt(2 * model.layers)
-    rows: list[Row] = [("ln1.weight", (C,), 0.0, 1.0), ("ln1.bias", (C,), 0.0, 0.0)]
-    for projection in ("q_proj", "k_proj", "v_proj", "o_proj"):
-        std = residual_std if projection == "o_proj" else INIT_STD
-        rows.append((f"attn.{projection}.weight", (C, C), std, 0.0))
-        rows.append((f"attn.{projection}.bias", (C,), 0.0, 0.0))
-    rows += [("ln2.weight", (C,), 0.0, 1.0), ("ln2.bias", (C,), 0.0, 0.0)]
-    rows += [("mlp.fc_in.weight", (H, C), INIT_STD, 0.0), ("mlp.fc_in.bias", (H,), 0.0, 0.0)]
-    rows += [("mlp.fc_out.weight", (C, H), residual_std, 0.0), ("mlp.fc_out.bias", (C,), 0.0, 0.0)]
+    rows = norm_rows(model, "ln1")
+    for projection in ("q_proj", "k_proj", "v_proj"):
+        rows += linear_rows(model, "attn." + projection, C, C, INIT_STD)
+    rows += linear_rows(model, "attn.o_proj", C, C, residual_std)
+    rows += norm_rows(model, "ln2")
+    if model.activation == "swiglu":
+        rows += linear_rows(model, "mlp.fc_gate", F, C, INIT_STD)
+    rows += linear_rows(model, "mlp.fc_in", F, C, INIT_STD)
+    rows += linear_rows(model, "mlp.fc_out", C, F, residual_std)
+    return rows
+
+
+def norm_rows(model: ModelConfig, name: str) -> "list[Row]":
+    rows: list[Row] = [(name + ".weight", (model.d_model,), 0.0, 1.0)]
+    if model.norm == "layernorm" and model.biases == "on":
+        rows.append((name + ".bias", (model.d_model,), 0.0, 0.0))
+    return rows
+
+
+def linear_rows(model: ModelConfig, name: str, outputs: int, inputs: int, std: float) -> "list[Row]":
+    """A linear weight is [out, in], as in PyTorch."""
+    rows: list[Row] = [(name + ".weight", (outputs, inputs), std, 0.0)]
+    if model.biases == "on":
+        rows.append((name + ".bias", (outputs,), 0.0, 0.0))
     return rows
 
 
@@ -75,4 +92,5 @@ def parameter_count(model: ModelConfig) -> int:
 
 def is_linear_weight(name: str) -> bool:
     """Whether a tensor is a linear map's matrix (an embedding is a table, not a map)."""
-    return name.endswith("_proj.weight") or name.endswith("fc_in.weight") or name.endswith("fc_out.weight")
+    parts = name.split(".")
+    return parts[-1] == "weight" and parts[-2] in PROJECTIONS + ("lm_head",)

@@ -3,15 +3,15 @@
 import struct
 
 from tinygpt.core.config import VOCAB, RunConfig, validates
-from tinygpt.core.models.gpt import DecodeProgram, ModelProgram, PrefillProgram, embed
+from tinygpt.core.models.gpt import GptDecode, GptPrefill, GptProgram
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.parameters import parameters
-from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.ops.op import Program, Tensor, signed
 from tinygpt.core.ops.record import RING
 from tinygpt.core.rng import BATCH, EVAL, INIT
 
 
-def draw_windows(p: ModelProgram, text: Tensor, seed: int, purpose: int) -> None:
+def draw_windows(p: GptProgram, text: Tensor, seed: int, purpose: int) -> None:
     memory = p.memory
     p.call(
         "draw_windows", corpus=text, counters=memory.counters, tokens=memory.tokens, targets=memory.targets,
@@ -19,44 +19,24 @@ def draw_windows(p: ModelProgram, text: Tensor, seed: int, purpose: int) -> None
     )  # fmt: skip
 
 
-def forward_and_backward(config: RunConfig, memory: Memory, mode: str, accumulate: int, fed: bool) -> ModelProgram:
+def forward_and_backward(config: RunConfig, memory: Memory, mode: str, accumulate: int, fed: bool) -> Program:
     """One batch, drawn from the training text or, if `fed`, written by the host.
 
     `accumulate` 0 overwrites the gradients and the loss, 1 adds to them.
     """
     train = config.train
-    p = ModelProgram(mode, config.model, memory, train.batch, config.model.ctx, keep=True)
-    g = memory.grad
+    p = GptProgram(mode, config, memory, train.batch, config.model.ctx, learns=True)
     count = p.N * train.grad_accum
-
     if not fed:
         draw_windows(p, memory.train_text, train.seed, BATCH)
-    x = embed(p)
-    saved = []
-    for i in range(config.model.layers):
-        saved.append(p.forward_block(i, x))
-        x = saved[i].x_out
-    f, mean, rstd = p.norm("f", "ln_final", x)
-    logits = p.rows("logits", VOCAB)
-    p.linear(f, "token_embedding", logits)  # the head is the embedding table, transposed
+    logits = p.forward(memory.tokens)
     dlogits = p.rows("dlogits", VOCAB)
     p.call(
         "cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, dlogits=dlogits,
         N=p.N, V=VOCAB, count=count,
     )  # fmt: skip
     p.call("mean_loss", losses=memory.losses, loss=memory.loss, N=p.N, accumulate=accumulate, count=count)
-
-    df = p.rows("df", p.C)
-    p.backward_linear(dlogits, f, "token_embedding", df, accumulate)
-    dx = p.rows("dx", p.C)
-    p.backward_norm(df, x, "ln_final", mean, rstd, None, dx, accumulate)
-    for i in range(config.model.layers - 1, -1, -1):
-        dx = p.backward_block(i, saved[i], dx, accumulate)
-    p.call(
-        "embed_backward", tokens=memory.tokens, dx=dx, dwte=g["token_embedding.weight"],
-        dwpe=g["position_embedding.weight"], N=p.N, T=p.T, V=VOCAB, C=p.C,
-        accumulate=accumulate, tied=1,
-    )  # fmt: skip
+    p.backward(memory.tokens, dlogits, accumulate)
     return p
 
 
@@ -94,17 +74,12 @@ def update_program(config: RunConfig, memory: Memory) -> Program:
     return p
 
 
-def loss_program(config: RunConfig, memory: Memory, mode: str) -> ModelProgram:
+def loss_program(config: RunConfig, memory: Memory, mode: str) -> GptProgram:
     """The loss of each row of a batch, drawn from the validation text for "validate", the host's for "eval"."""
-    p = ModelProgram(mode, config.model, memory, config.train.batch, config.model.ctx, keep=False)
+    p = GptProgram(mode, config, memory, config.train.batch, config.model.ctx, learns=False)
     if mode == "validate":
         draw_windows(p, memory.val_text, config.train.seed, EVAL)
-    x = embed(p)
-    for i in range(config.model.layers):
-        x = p.forward_block(i, x).x_out
-    f, _, _ = p.norm("f", "ln_final", x)
-    logits = p.rows("logits", VOCAB)
-    p.linear(f, "token_embedding", logits)
+    logits = p.forward(memory.tokens)
     p.call("cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, N=p.N, V=VOCAB, count=p.N)
     return p
 
@@ -119,12 +94,8 @@ def validate_program(config: RunConfig, memory: Memory) -> Program:
     return p
 
 
-def add_next_byte(p: ModelProgram, row: Tensor) -> None:
-    """The logits that follow one row [1, C] of the last block's output, and the byte drawn by them."""
-    memory = p.memory
-    p.N = 1
-    f, _, _ = p.norm("f", "ln_final", row)
-    p.linear(f, "token_embedding", memory.next_logits)
+def add_draw(p: Program, memory: Memory) -> None:
+    """The byte drawn by the logits."""
     p.commit()
     p.call(
         "sample", logits=memory.next_logits, choice=memory.choice, written=memory.written, token=memory.token,
@@ -134,29 +105,17 @@ def add_next_byte(p: ModelProgram, row: Tensor) -> None:
 
 def prefill_program(config: RunConfig, memory: Memory) -> Program:
     """Fill the cache from `prompt`, of which the rows after `position` do not count; the byte after `position`."""
-    p = PrefillProgram("prefill", config.model, memory, 1, config.model.ctx, keep=False)
-    w = memory.weight
-    x = p.rows("x", p.C)
-    wte, wpe = w["token_embedding.weight"], w["position_embedding.weight"]
-    p.call("embed", tokens=memory.prompt, wte=wte, wpe=wpe, x=x, N=p.N, T=p.T, C=p.C)
-    for i in range(config.model.layers):
-        x = p.forward_block(i, x).x_out
-    last = p.tensor("last", (1, p.C))
-    p.call("pick_row", x=x, position=memory.position, y=last, N=p.N, C=p.C)
-    add_next_byte(p, last)
+    p = GptPrefill(config, memory)
+    p.next_logits(memory.prompt, memory.next_logits)
+    add_draw(p, memory)
     return p
 
 
 def decode_program(config: RunConfig, memory: Memory) -> Program:
     """Read `token`, at row `position`, and draw the byte after it."""
-    p = DecodeProgram("decode", config.model, memory, 1, 1, keep=False)
-    w = memory.weight
-    x = p.rows("x", p.C)
-    wte, wpe = w["token_embedding.weight"], w["position_embedding.weight"]
-    p.call("embed_one", tokens=memory.token, position=memory.position, wte=wte, wpe=wpe, x=x, C=p.C)
-    for i in range(config.model.layers):
-        x = p.forward_block(i, x).x_out
-    add_next_byte(p, x)
+    p = GptDecode(config, memory)
+    p.next_logits(memory.token, memory.next_logits)
+    add_draw(p, memory)
     return p
 
 

@@ -1,6 +1,7 @@
-"""Where the parameters lie in memory: matrices first, then vectors; q, k and v of a block side by side.
+"""Where the parameters lie in memory: matrices first, then vectors; q, k and v of a block side by side, and so the
+gate and the other half of a gated MLP.
 
-So weight decay covers one stretch, AdamW runs over one flat vector, and the three projections are one matmul.
+So weight decay covers one stretch, AdamW runs over one flat vector, and the projections of one input are one matmul.
 A model file keeps the order of `core.parameters`; `moves` says how to go from one to the other.
 """
 
@@ -23,10 +24,10 @@ def aligned(size: int) -> int:
 
 
 def merged_name(name: str) -> str:
-    """The tensor that holds a parameter: q, k and v share one."""
+    """The tensor that holds a parameter: q, k and v share one, and so do a gate and fc_in."""
     for projection in ("q_proj", "k_proj", "v_proj"):
         name = name.replace("attn." + projection, "attn.qkv")
-    return name
+    return name.replace("mlp.fc_gate", "mlp.fc_in")
 
 
 class Layout:

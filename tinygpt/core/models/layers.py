@@ -1,0 +1,177 @@
+"""The layers of a model, each with its gradient beside it: what they call depends on the model's options.
+
+`d` before a name is the gradient of the loss by it. What a layer leaves for its gradient is a record of its own. The
+formulas are beside the kernels' specifications in tinygpt/kernels/*.py.
+"""
+
+from collections import namedtuple
+
+from tinygpt.core.config import LAYERNORM_EPS, ROTARY_BASE, RunConfig
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.ops.linear import GELU, RELU2
+from tinygpt.core.ops.op import Program, Tensor, signed
+
+Normed = namedtuple("Normed", ("which", "x", "y", "mean", "rstd"))  # mean: of a layer norm
+Queried = namedtuple("Queried", ("qkv", "normed", "rstd"))  # qkv: what attention takes; the others: of qk_norm
+Bent = namedtuple("Bent", ("h", "slope", "gate_up"))  # slope: the activation's; gate_up: of a gated one instead
+KINDS = {"gelu": GELU, "relu2": RELU2}
+
+
+class LayeredProgram(Program):
+    """A program over N = B * T rows of one model. With `learns`, a backward pass will follow."""
+
+    def __init__(self, mode: str, config: RunConfig, memory: Memory, B: int, T: int, learns: bool) -> None:
+        Program.__init__(self, mode)
+        self.model, self.train = config.model, config.train
+        self.memory = memory
+        self.B, self.T, self.N = B, T, B * T
+        self.C, self.H, self.D, self.F = self.model.d_model, self.model.heads, self.model.head_size, self.model.d_mlp
+        self.learns = learns
+
+    def rows(self, name: str, width: int) -> Tensor:
+        return self.tensor(name, (self.N, width))
+
+    # --- linear maps -----------------------------------------------------------------------------------------
+
+    def linear(self, x: Tensor, which: str, y: Tensor, residual: Tensor | None = None) -> None:
+        weight, bias = self.memory.weight[which + ".weight"], self.memory.weight.get(which + ".bias")
+        O, I = weight.shape  # noqa: E741
+        self.call("linear", x=x, weight=weight, bias=bias, residual=residual, y=y, N=self.N, O=O, I=I)
+
+    def backward_linear(
+        self, dy: Tensor, x: Tensor, which: str, dx: Tensor, accumulate: int, slope: Tensor | None = None
+    ) -> None:
+        """dx = dy W (* slope), dW (+)= dy^T x, db (+)= column sums of dy."""
+        weight = self.memory.weight[which + ".weight"]
+        dweight, dbias = self.memory.grad[which + ".weight"], self.memory.grad.get(which + ".bias")
+        O, I = weight.shape  # noqa: E741
+        self.call("linear_backward_input", dy=dy, weight=weight, slope=slope, dx=dx, N=self.N, O=O, I=I)
+        self.call(
+            "linear_backward_weight", dy=dy, x=x, dweight=dweight, dbias=dbias, N=self.N, O=O, I=I,
+            accumulate=accumulate,
+        )  # fmt: skip
+
+    # --- norms -----------------------------------------------------------------------------------------------
+
+    def norm(self, name: str, which: str, x: Tensor) -> Normed:
+        gain, bias = self.memory.weight[which + ".weight"], self.memory.weight.get(which + ".bias")
+        y, rstd = self.rows(name, self.C), self.tensor(name + ".rstd", (self.N,))
+        if self.model.norm == "rmsnorm":
+            self.call("rmsnorm", x=x, gain=gain, y=y, rstd=rstd, N=self.N, C=self.C, eps=LAYERNORM_EPS)
+            return Normed(which, x, y, None, rstd)
+        mean = self.tensor(name + ".mean", (self.N,))
+        self.call(
+            "layernorm", x=x, gain=gain, bias=bias, y=y, mean=mean, rstd=rstd, N=self.N, C=self.C, eps=LAYERNORM_EPS
+        )
+        return Normed(which, x, y, mean, rstd)
+
+    def backward_norm(self, dy: Tensor, s: Normed, residual: Tensor | None, dx: Tensor, accumulate: int) -> None:
+        """dx = the gradient through the norm (+ residual)."""
+        gain = self.memory.weight[s.which + ".weight"]
+        dgain, dbias = self.memory.grad[s.which + ".weight"], self.memory.grad.get(s.which + ".bias")
+        if self.model.norm == "rmsnorm":
+            self.call(
+                "rmsnorm_backward", dy=dy, x=s.x, gain=gain, rstd=s.rstd, dresidual=residual, dx=dx, dgain=dgain,
+                N=self.N, C=self.C, accumulate=accumulate,
+            )  # fmt: skip
+            return
+        self.call(
+            "layernorm_backward", dy=dy, x=s.x, gain=gain, mean=s.mean, rstd=s.rstd, dresidual=residual, dx=dx,
+            dgain=dgain, dbias=dbias, N=self.N, C=self.C, accumulate=accumulate,
+        )  # fmt: skip
+
+    # --- what lies between the projection to q, k and v and the attention ------------------------------------
+
+    def turns(self) -> Tensor | None:
+        """The angles of rotary positions, made anew in every run: they are few."""
+        if self.model.positions != "rotary":
+            return None
+        table = self.tensor("turns", (self.T, self.D))
+        self.call("rotary_table", position=self.position(), turns=table, T=self.T, D=self.D, base=ROTARY_BASE)
+        return table
+
+    def position(self) -> Tensor | None:
+        """Of the first row, where that is not 0."""
+        return None
+
+    def queries(self, name: str, qkv: Tensor, turns: Tensor | None) -> Queried:
+        normed = rstd = None
+        if self.model.qk_norm == "on":
+            normed, rstd = self.rows(name + ".normed", 3 * self.C), self.tensor(name + ".rstd", (self.N, 2 * self.H))
+            self.call("qk_norm", qkv=qkv, y=normed, rstd=rstd, N=self.N, H=self.H, D=self.D, eps=LAYERNORM_EPS)
+            qkv = normed
+        if turns is not None:
+            qkv = self.turned(name + ".turned", qkv, turns, inverse=0)
+        return Queried(qkv, normed, rstd)
+
+    def backward_queries(self, name: str, s: Queried, dqkv: Tensor, turns: Tensor | None) -> Tensor:
+        if turns is not None:
+            dqkv = self.turned(name + ".turned", dqkv, turns, inverse=1)
+        if self.model.qk_norm == "on":
+            dy, dqkv = dqkv, self.rows(name + ".normed", 3 * self.C)
+            self.call("qk_norm_backward", dy=dy, y=s.normed, rstd=s.rstd, dqkv=dqkv, N=self.N, H=self.H, D=self.D)
+        return dqkv
+
+    def turned(self, name: str, qkv: Tensor, turns: Tensor, inverse: int) -> Tensor:
+        y = self.rows(name, 3 * self.C)
+        self.call("rotary", qkv=qkv, turns=turns, y=y, N=self.N, T=self.T, H=self.H, D=self.D, inverse=inverse)
+        return y
+
+    # --- the MLP's wide half ---------------------------------------------------------------------------------
+
+    def bend(self, block: str, x: Tensor) -> Bent:
+        """To F numbers a row, each bent by the activation."""
+        if self.model.activation == "swiglu":
+            gate_up = self.rows(block + "gate_up", 2 * self.F)
+            self.linear(x, block + "mlp.fc_in", gate_up)
+            h = self.rows(block + "h", self.F)
+            self.call("swiglu", gate_up=gate_up, y=h, N=self.N, F=self.F)
+            return Bent(h, None, gate_up)
+        h = self.rows(block + "h", self.F)
+        slope = self.rows(block + "slope", self.F) if self.learns else None
+        weight, bias = self.memory.weight[block + "mlp.fc_in.weight"], self.memory.weight.get(block + "mlp.fc_in.bias")
+        self.call(
+            "linear_activation", x=x, weight=weight, bias=bias, y=h, slope=slope, N=self.N, O=self.F, I=self.C,
+            kind=KINDS[self.model.activation],
+        )  # fmt: skip
+        return Bent(h, slope, None)
+
+    def backward_bend(self, block: str, s: Bent, dh: Tensor, x: Tensor, dx: Tensor, accumulate: int) -> None:
+        """`dh` has the slope in it already, where there is one."""
+        if s.gate_up is not None:
+            dy, dh = dh, self.rows(block + "dgate_up", 2 * self.F)
+            self.call("swiglu_backward", dy=dy, gate_up=s.gate_up, dgate_up=dh, N=self.N, F=self.F)
+        self.backward_linear(dh, x, block + "mlp.fc_in", dx, accumulate)
+
+    # --- dropout ---------------------------------------------------------------------------------------------
+
+    def drops(self) -> bool:
+        return self.learns and self.train.dropout > 0
+
+    def drop(self, x: Tensor, site: int, name: str, residual: Tensor | None = None) -> Tensor:
+        """`x`, or where numbers are dropped the rest of them, (+ residual) under a name. Its own gradient, too."""
+        if not self.drops():
+            return x
+        y = self.rows(name, self.C)
+        self.call(
+            "dropout", x=x, counters=self.memory.counters, residual=residual, y=y, N=self.N, C=self.C,
+            seed=signed(self.train.seed), site=site, rate=self.train.dropout,
+        )  # fmt: skip
+        return y
+
+    def branch(self, x: Tensor, which: str, residual: Tensor, name: str, site: int) -> Tensor:
+        """A branch's end: residual + its linear map, dropped."""
+        if self.drops():
+            whole = self.rows(name + ".whole", self.C)
+            self.linear(x, which, whole)
+            return self.drop(whole, site, name, residual)
+        y = self.rows(name, self.C)
+        self.linear(x, which, y, residual)
+        return y
+
+    def backward_branch(
+        self, dy: Tensor, x: Tensor, which: str, dx: Tensor, accumulate: int, site: int, slope: Tensor | None = None
+    ) -> None:
+        """Without the residual's share of dy, which is dy itself."""
+        dwhole = self.drop(dy, site, f"{which}.dwhole")
+        self.backward_linear(dwhole, x, which, dx, accumulate, slope)
