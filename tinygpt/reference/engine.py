@@ -28,7 +28,7 @@ from tinygpt.core.sampler import choose, require_finite
 from tinygpt.engines.base import State
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
-from tinygpt.reference.model import GPT, Cache, copy_flat, flatten
+from tinygpt.reference.model import GPT, Cache, Drop, copy_flat, flatten, keep_all
 
 RING = 64  # steps whose metrics stay on the device until someone reads them
 WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate their workspaces
@@ -41,6 +41,7 @@ class TorchEngine(Engine):
     """
 
     name = "torch"
+    rank = 0  # of this process
     compile_mode: str | None = None  # torch.compile's `mode`
 
     def __init__(
@@ -75,6 +76,7 @@ class TorchEngine(Engine):
         self.trained = [self.model.get_parameter(row.name) for row in rows]  # in the order of a State's vectors
         self.lr = torch.zeros((), device=self.device)
         self.optimizer = adamw(self.trained, [row.decay for row in rows], train, self.lr)
+        self.drop: Drop = self.dropped if train.dropout else keep_all
         self.train_loss = self.mean_loss
         if compile:
             torch.compiler.reset()  # a function compiled for several engines is silently no longer compiled after a few
@@ -120,6 +122,7 @@ class TorchEngine(Engine):
         offsets = batch_offsets(train.seed, step, rows, len(self.train_text), ctx)
         self.lr.fill_(learning_rate(train, step))
         self.offsets.copy_(self.upload(self.share(offsets)).view_as(self.offsets))
+        self.seed_masks()
         if self.compile:
             self.compiled_step()
         else:
@@ -142,18 +145,30 @@ class TorchEngine(Engine):
         for i, rows in enumerate(self.offsets):
             with self.accumulating(last=i == micro_batches - 1):
                 with self.arithmetic():
-                    loss = self.train_loss(self.network, self.train_text, rows, micro_batches)
+                    loss = self.train_loss(self.network, self.train_text, rows, micro_batches, self.drop)
                 loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
         norm = clip_grad_norm_(self.trained, self.config.train.grad_clip or math.inf, foreach=True)
         self.optimizer.step()
         return torch.stack([functools.reduce(torch.add, losses), norm])
 
-    def mean_loss(self, network: nn.Module, corpus: Tensor, rows: Tensor, parts: int = 1) -> Tensor:
+    def mean_loss(
+        self, network: nn.Module, corpus: Tensor, rows: Tensor, parts: int = 1, drop: Drop = keep_all
+    ) -> Tensor:
         """Mean cross-entropy over the windows that start at `rows`, divided by how many such means make the step's."""
         windows = corpus[rows[:, None] + self.reach].long()  # [B, T + 1]
-        loss: Tensor = network(windows[:, :-1], windows[:, 1:])[1]
+        loss: Tensor = network(windows[:, :-1], windows[:, 1:], drop=drop)[1]
         return loss / parts
+
+    def dropped(self, x: Tensor, place: int) -> Tensor:
+        """With masks of PyTorch's own generator: those of the other engines are other ones."""
+        return F.dropout(x, self.config.train.dropout)
+
+    def seed_masks(self) -> None:
+        """A step's masks depend on nothing but the seed, the step and the process: a resumed run has the same."""
+        train = self.config.train
+        if train.dropout:
+            torch.manual_seed(hash((train.seed, self.step + 1, self.rank)))
 
     def compiled_step(self) -> None:
         try:
@@ -162,6 +177,7 @@ class TorchEngine(Engine):
                 return
             if self.graph is None:
                 self.capture()
+                self.seed_masks()
         except torch._dynamo.exc.TorchDynamoException as problem:
             raise TinyGPTError(
                 f"torch.compile does not work on this machine ({first_line(problem)}); train without --compile"

@@ -7,7 +7,7 @@ T tokens in each, C = d_model, V = 256 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinygpt.core.config import LAYERNORM_EPS, VOCAB, ModelConfig
+from tinygpt.core.config import LAYERNORM_EPS, ROTARY_BASE, VOCAB, ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
 
 FlatArray = npt.NDArray[Any]  # float32, or float64 after model.double()
+Drop = Callable[[Tensor, int], Tensor]  # what dropout makes of a tensor at a numbered place of the model
 
 
 class LayerCache:
@@ -50,31 +51,57 @@ class Cache:
         return 0 if keys is None else keys.size(2)
 
 
+def make_norm(model: ModelConfig) -> nn.Module:
+    if model.norm == "rmsnorm":
+        return nn.RMSNorm(model.d_model, eps=LAYERNORM_EPS)
+    return nn.LayerNorm(model.d_model, eps=LAYERNORM_EPS, bias=model.biases == "on")
+
+
+def rotate(x: Tensor, first: int) -> Tensor:
+    """Rotary positions of x [..., T, head_size], whose rows stand at `first`, first + 1, …: the pair (x_i, x_(i + D/2))
+    turns by the angle position * base^(-2i/D)."""
+    T, D = x.shape[-2:]
+    places = torch.arange(first, first + T, device=x.device, dtype=torch.float64)
+    speeds = ROTARY_BASE ** (-torch.arange(0, D, 2, device=x.device, dtype=torch.float64) / D)
+    angles = torch.outer(places, speeds)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
 class Attention(nn.Module):
     """Each token looks back: softmax(q kᵀ / sqrt(head_size)) v over itself and the tokens before it."""
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        C = model.d_model
+        C, bias = model.d_model, model.biases == "on"
         self.heads = model.heads
-        self.q_proj = nn.Linear(C, C)
-        self.k_proj = nn.Linear(C, C)
-        self.v_proj = nn.Linear(C, C)
-        self.o_proj = nn.Linear(C, C)
+        self.qk_norm, self.rotary = model.qk_norm == "on", model.positions == "rotary"
+        self.q_proj = nn.Linear(C, C, bias)
+        self.k_proj = nn.Linear(C, C, bias)
+        self.v_proj = nn.Linear(C, C, bias)
+        self.o_proj = nn.Linear(C, C, bias)
 
     def split_heads(self, x: Tensor) -> Tensor:
         """[B, T, C] -> [B, heads, T, head_size]"""
         B, T, C = x.shape
         return x.view(B, T, self.heads, C // self.heads).transpose(1, 2)
 
+    def prepared(self, x: Tensor, past: int) -> Tensor:
+        """Queries or keys, as the model's options have them."""
+        if self.qk_norm:
+            x = F.rms_norm(x, x.shape[-1:], eps=LAYERNORM_EPS)
+        return rotate(x, past) if self.rotary else x
+
     def forward(self, x: Tensor, cache: LayerCache | None = None) -> Tensor:
         B, T, C = x.shape
-        q = self.split_heads(self.q_proj(x))
-        k = self.split_heads(self.k_proj(x))
+        past = 0 if cache is None or cache.keys is None else cache.keys.size(2)
+        q = self.prepared(self.split_heads(self.q_proj(x)), past)
+        k = self.prepared(self.split_heads(self.k_proj(x)), past)
         v = self.split_heads(self.v_proj(x))
         if cache is not None:
             k, v = cache.append(k, v)
-        seen = k.size(2)
+        seen = past + T
         if seen == T:
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:  # the T newest of `seen` tokens ask: query i may look at keys 0 .. seen - T + i
@@ -85,15 +112,26 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Each token thinks for itself: C -> 4C -> C."""
+    """Each token thinks for itself: C -> 4C -> C, or with a gate C -> twice about 8C/3 -> C."""
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.fc_in = nn.Linear(model.d_model, model.d_mlp)
-        self.fc_out = nn.Linear(model.d_mlp, model.d_model)
+        C, hidden, bias = model.d_model, model.d_mlp, model.biases == "on"
+        self.activation = model.activation
+        if self.activation == "swiglu":
+            self.fc_gate = nn.Linear(C, hidden, bias)
+        self.fc_in = nn.Linear(C, hidden, bias)
+        self.fc_out = nn.Linear(hidden, C, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.fc_out(F.gelu(self.fc_in(x)))  # F.gelu is the exact one, by erf
+        h: Tensor = self.fc_in(x)
+        if self.activation == "swiglu":
+            h = F.silu(self.fc_gate(x)) * h
+        elif self.activation == "relu2":
+            h = F.relu(h).square()
+        else:
+            h = F.gelu(h)  # the exact one, by erf
+        out: Tensor = self.fc_out(h)
         return out
 
 
@@ -102,48 +140,60 @@ class Block(nn.Module):
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
-        self.ln1 = nn.LayerNorm(model.d_model, eps=LAYERNORM_EPS)
+        self.ln1 = make_norm(model)
         self.attn = Attention(model)
-        self.ln2 = nn.LayerNorm(model.d_model, eps=LAYERNORM_EPS)
+        self.ln2 = make_norm(model)
         self.mlp = MLP(model)
 
-    def forward(self, x: Tensor, cache: LayerCache | None = None) -> Tensor:
-        after_attention = x + self.attn(self.ln1(x), cache)
-        out: Tensor = after_attention + self.mlp(self.ln2(after_attention))
-        return out
+    def forward(self, x: Tensor, cache: LayerCache | None, drop: Drop, place: int) -> Tensor:
+        """`drop` has the places `place` and `place` + 1 here."""
+        after_attention = x + drop(self.attn(self.ln1(x), cache), place)
+        return after_attention + drop(self.mlp(self.ln2(after_attention)), place + 1)
+
+
+def keep_all(x: Tensor, place: int) -> Tensor:
+    return x
 
 
 class GPT(nn.Module):
-    """A byte-level GPT-2. Parameter names are those of `core.parameters`; values come from the flat vector `w`."""
+    """A byte-level GPT. Parameter names are those of `core.parameters`; values come from the flat vector `w`."""
 
     def __init__(self, model: ModelConfig, w: FlatArray) -> None:
         super().__init__()
         self.config = model
         with torch.device("meta"):  # shapes only: no value is drawn from torch's generator
             self.token_embedding = nn.Embedding(VOCAB, model.d_model)
-            self.position_embedding = nn.Embedding(model.ctx, model.d_model)
+            if model.positions == "learned":
+                self.position_embedding = nn.Embedding(model.ctx, model.d_model)
             self.blocks = nn.ModuleList([Block(model) for _ in range(model.layers)])
-            self.ln_final = nn.LayerNorm(model.d_model, eps=LAYERNORM_EPS)
+            self.ln_final = make_norm(model)
+            if model.tied_head == "off":
+                self.lm_head = nn.Linear(model.d_model, VOCAB, bias=False)
         self.to_empty(device="cpu")
         self.load_flat(w)
 
     def forward(
-        self, tokens: Tensor, targets: Tensor | None = None, cache: Cache | None = None
+        self, tokens: Tensor, targets: Tensor | None = None, cache: Cache | None = None, drop: Drop = keep_all
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Logits [B, T, V] for `tokens` [B, T] of int64; with `targets` [B, T] also their mean cross-entropy.
 
-        With a cache, `tokens` follow those fed before, and attention sees all of them.
+        With a cache, `tokens` follow those fed before, and attention sees all of them. `drop` is dropout, while
+        training: its place 0 is behind the embedding, 2i + 1 and 2i + 2 are behind the two branches of block i.
         """
         past = 0 if cache is None else cache.length
         end = past + tokens.size(1)
         if end > self.config.ctx:
             raise TinyGPTError(f"{end} tokens do not fit this model's context of {self.config.ctx}")
 
-        x = self.token_embedding(tokens) + self.position_embedding.weight[past:end]
+        x = self.token_embedding(tokens)
+        if self.config.positions == "learned":
+            x = x + self.position_embedding.weight[past:end]
+        x = drop(x, 0)
         for i, block in enumerate(self.blocks):
-            x = block(x, None if cache is None else cache.layers[i])
+            x = block(x, None if cache is None else cache.layers[i], drop, 2 * i + 1)
         x = self.ln_final(x)
-        logits = F.linear(x, self.token_embedding.weight)  # the output head is the embedding table again
+        tied = self.config.tied_head == "on"
+        logits = F.linear(x, self.token_embedding.weight if tied else self.lm_head.weight)
         if targets is None:
             return logits
         return logits, F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1))
