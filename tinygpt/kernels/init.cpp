@@ -36,10 +36,10 @@ static void normal(const normal_args& a, Team& team) {
   double std = __builtin_bit_cast(double, (u64)(u32)a.std_high << 32 | (u32)a.std_low);
   Range calls = team.share(ceil_div(a.P, 4 * DRAW_LANES));
   for (i64 call = calls.begin; call < calls.end; call++)
-    draw_normal(a.y, call * DRAW_LANES, a.P, (u32)a.seed, (u32)a.purpose, (u32)a.index, std);
+    draw_normal(a.y + a.start, call * DRAW_LANES, a.P, (u32)a.seed, (u32)a.purpose, (u32)a.index, std);
 }
 
 static void constant(const constant_args& a, Team& team) {
   Range share = team.share(a.P);
-  for (i64 i = share.begin; i < share.end; i++) a.y[i] = a.value;
+  for (i64 i = share.begin; i < share.end; i++) a.y[a.start + i] = a.value;
 }

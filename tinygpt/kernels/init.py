@@ -70,15 +70,15 @@ def normal_draws(seed: int, purpose: int, tensor: int, size: int, std: float) ->
     return (draws.reshape(-1)[:size] * std).astype(np.float32)
 
 
-def normal(*, y: Floats, P: int, seed: int, purpose: int, index: int, std_high: int, std_low: int) -> None:
-    """y [P], from the stream (seed, purpose) of tensor number `index`."""
+def normal(*, y: Floats, P: int, start: int, seed: int, purpose: int, index: int, std_high: int, std_low: int) -> None:
+    """P numbers of y from `start` on, by the stream (seed, purpose) of tensor number `index`."""
     (std,) = struct.unpack(">d", struct.pack(">II", std_high, std_low))
-    y[...] = normal_draws(seed, purpose, index, P, std)
+    y.reshape(-1)[start : start + P] = normal_draws(seed, purpose, index, P, std)
 
 
-def constant(*, y: Floats, P: int, value: float) -> None:
-    """y [P] = value."""
-    y[...] = value
+def constant(*, y: Floats, P: int, start: int, value: float) -> None:
+    """P numbers of y from `start` on."""
+    y.reshape(-1)[start : start + P] = value
 
 
 def initial_weights(model: ModelConfig, seed: int) -> npt.NDArray[np.float32]:

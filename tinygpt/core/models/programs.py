@@ -8,6 +8,7 @@ from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.ops.op import Program, Tensor, signed
 from tinygpt.core.ops.record import RING
+from tinygpt.core.plan.layout import merged_name
 from tinygpt.core.rng import BATCH, EVAL, INIT
 
 
@@ -124,7 +125,7 @@ def reset_program(config: RunConfig, memory: Memory) -> Program:
     p = init_program(config, memory)
     p.mode = "reset"
     for moments in (memory.m, memory.v):
-        p.call("constant", y=moments, P=moments.size, value=0.0)
+        p.call("constant", y=moments, P=moments.size, start=0, value=0.0)
     return p
 
 
@@ -135,16 +136,16 @@ def init_program(config: RunConfig, memory: Memory) -> Program:
     every = parameters(config.model)
     for index in range(len(every)):
         row = every[index]
-        view = Tensor(row.name, row.shape, "weight")
-        view.inside, view.start = memory.weights, starts[row.name]
+        y = memory.weight[merged_name(row.name)]
+        start = starts[row.name] - y.start
         if row.std:
             high, low = struct.unpack(">II", struct.pack(">d", row.std))
             p.call(
-                "normal", y=view, P=row.size, seed=config.train.seed, purpose=INIT, index=index,
+                "normal", y=y, P=row.size, start=start, seed=config.train.seed, purpose=INIT, index=index,
                 std_high=high, std_low=low,
             )  # fmt: skip
         else:
-            p.call("constant", y=view, P=row.size, value=row.fill)
+            p.call("constant", y=y, P=row.size, start=start, value=row.fill)
     return p
 
 

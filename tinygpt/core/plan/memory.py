@@ -33,7 +33,10 @@ class Plan:
         self.size = 0
 
     def start(self, mode: str, tensor: Tensor) -> int:
-        return self.starts[mode][tensor.root().name] + tensor.start
+        start = self.starts[mode][tensor.root().name] + tensor.start
+        if start % LINE:
+            raise TinyGPTError(f"{tensor.name} does not start on a line of the arena; this is a bug")
+        return start
 
     def persistent_start(self, tensor: Tensor) -> int:
         for slot in self.persistent:
