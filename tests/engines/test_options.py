@@ -1,0 +1,228 @@
+"""The model's options: every gradient against autograd, one engine against the other, cached decoding, dropout."""
+
+import numpy as np
+import pytest
+import torch
+from gpu_here import MISSING, gpu_here
+
+from tinygpt.bench.parity import parity
+from tinygpt.bench.workload import Run
+from tinygpt.core.config import ModelConfig, preset
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.models.programs import PROGRAMS
+from tinygpt.core.rng import DROPOUT, batch_offsets, philox
+from tinygpt.core.run.contract import run_now
+from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.native import native_engine
+from tinygpt.engines.spec import spec_engine
+from tinygpt.kernels.init import initial_weights
+from tinygpt.reference.engine import TorchEngine
+from tinygpt.reference.model import GPT, keep_all
+
+RELATIVE = 1e-9
+TEXT = np.random.default_rng(0).integers(0, 256, 3000, dtype=np.uint8).tobytes()
+BASE = preset("tiny").replace(layers=2, d_model=24, heads=3, ctx=11, batch=3)
+MODERN = {"norm": "rmsnorm", "positions": "rotary", "qk_norm": "on", "activation": "relu2", "biases": "off"}
+GATED = {**MODERN, "activation": "swiglu", "tied_head": "off"}
+ODD = {"layers": 1, "d_model": 30, "heads": 3, "ctx": 7, "batch": 2}
+OPTIONS = {
+    "rmsnorm": {"norm": "rmsnorm"},
+    "rotary": {"positions": "rotary", "tied_head": "off", "grad_accum": 3},
+    "none": {"positions": "none", "activation": "relu2"},
+    "swiglu": {"activation": "swiglu"},
+    "unbiased": {"biases": "off", "tied_head": "off", "positions": "none"},
+    "qk_norm": {"qk_norm": "on", "activation": "relu2", "heads": 1},
+    "dropout": {"dropout": 0.25},
+    "modern": MODERN,
+    "gated": {**GATED, **ODD},
+    "all": {**GATED, "dropout": 0.1, "grad_accum": 2},
+}
+ON_A_GPU = {
+    "odd": {**MODERN, **ODD, "dropout": 0.1},
+    "even": {**GATED, "layers": 1, "positions": "none", "norm": "layernorm", "grad_accum": 2, "dropout": 0.3},
+}
+
+
+def config_of(name):
+    return BASE.replace(**OPTIONS[name])
+
+
+def webgpu_engine(config):
+    if gpu_here() is None:
+        pytest.skip(MISSING)
+    from tinygpt.engines.webgpu import WebGPUMachine
+
+    return TerminalEngine(config, WebGPUMachine(gpu=gpu_here()))
+
+
+def started(config):
+    """A spec engine in float64 away from its start values (where many gradients are tiny), and PyTorch's model."""
+    engine = spec_engine(config, dtype=np.float64)
+    run_now(engine.load_corpus(TEXT, TEXT))
+    w = np.concatenate([engine.player.view("weights")[m.start : m.start + m.size] for m in file_order(engine)])
+    w += np.random.default_rng(1).normal(0, 0.1, w.shape)
+    for move in file_order(engine):
+        engine.player.view("weights")[move.start : move.start + move.size] = w[move.offset : move.offset + move.size]
+    model = GPT(config.model, w.astype(np.float32)).double()
+    model.load_flat(w)
+    return engine, model
+
+
+def file_order(engine):
+    return sorted(engine.lowered.memory.layout.moves, key=lambda move: move.offset)
+
+
+def mask(config, shape, step, site, micro):
+    """Word by word, as core/rng.py states it."""
+    size = int(np.prod(shape))
+    key = (config.train.seed, DROPOUT)
+    words = [word for i in range((size + 3) // 4) for word in philox(key, (i, step, site, micro))][:size]
+    kept = torch.tensor([word >= config.train.dropout * 2**32 for word in words], dtype=torch.float64)
+    return kept.reshape(shape) / (1 - np.float64(np.float32(config.train.dropout)))
+
+
+def oracle(config, model, step):
+    """The loss of the step whose number this is, its gradients made by autograd."""
+    train, ctx = config.train, config.model.ctx
+    offsets = batch_offsets(train.seed, step, train.batch * train.grad_accum, len(TEXT), ctx)
+    total = torch.zeros((), dtype=torch.float64)
+    for micro in range(train.grad_accum):
+        rows = offsets[micro * train.batch : (micro + 1) * train.batch]
+        windows = torch.tensor([list(TEXT[o : o + ctx + 1]) for o in rows])
+
+        def drop(x, site, micro=micro):
+            return x * mask(config, x.shape, step - 1, site, micro)
+
+        total = total + model(windows[:, :-1], windows[:, 1:], drop=drop if train.dropout else keep_all)[1]
+    (total / train.grad_accum).backward()
+    return total.item() / train.grad_accum
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_loss_and_every_gradient_equal_autograd(name):
+    config = config_of(name)
+    engine, model = started(config)
+    loss, expected = oracle(config, model, 1), model.flat_grad()
+    run_now(engine.train(1))
+    assert engine.player.view("loss")[0] == pytest.approx(loss, rel=RELATIVE)
+    grads, largest = engine.player.view("grads"), np.abs(expected).max()
+    for move, parameter in zip(file_order(engine), parameters(config.model), strict=True):
+        a, b = grads[move.start : move.start + move.size], expected[move.offset : move.offset + move.size]
+        # A bias on the keys shifts a row's scores alike, and softmax cancels it: 0 but for rounding.
+        scale = np.abs(b).max() if np.abs(b).max() > 1e-12 * largest else largest
+        assert np.abs(a - b).max() <= RELATIVE * scale, parameter.name
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_prefill_and_cached_decoding_give_the_logits_of_the_whole_window(name):
+    """Without dropout, whatever the run's."""
+    config = config_of(name)
+    engine, model = started(config)
+    window = TEXT[: config.model.ctx]
+    with torch.no_grad():
+        expected = model(torch.tensor([list(window)]))[0].numpy()
+    prompt, rows = (len(window) + 1) // 2, []
+    for call in [engine.prefill(window[:prompt]), *[engine.decode(token) for token in window[prompt:]]]:
+        run_now(call)
+        rows.append(engine.player.view("next_logits").copy())
+    np.testing.assert_allclose(rows, expected[prompt - 1 :], rtol=0, atol=RELATIVE * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_oracles_cache_agrees_with_itself(name):
+    config = config_of(name)
+    engine = TorchEngine(config, device="cpu", threads=1)
+    tokens = torch.tensor([list(TEXT[: config.model.ctx])])
+    with torch.no_grad():
+        expected = engine.model(tokens)[0].numpy()
+    rows = [run_now(engine.prefill(TEXT[:3]))] + [run_now(engine.decode(b)) for b in TEXT[3 : config.model.ctx]]
+    np.testing.assert_allclose(rows, expected[2:], atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_native_begins_trains_and_writes_as_the_spec_does(name):
+    config = config_of(name)
+    native, spec = native_engine(config, threads=1), spec_engine(config, dtype=np.float64)
+    assert run_now(native.export_state()).w.tobytes() == initial_weights(config.model, config.train.seed).tobytes()
+    assert parity(config, native, spec, steps=10).drift < 1e-6
+    assert_measure_and_write_alike(native, spec)
+
+
+@pytest.mark.xdist_group("wgpu")
+@pytest.mark.parametrize("name", ON_A_GPU)
+def test_webgpu_trains_and_writes_as_the_spec_does(name):
+    config = BASE.replace(**ON_A_GPU[name])
+    webgpu, spec = webgpu_engine(config), spec_engine(config, dtype=np.float64)
+    assert parity(config, webgpu, spec, steps=4).drift < 1e-6
+    assert_measure_and_write_alike(webgpu, spec)
+
+
+def assert_measure_and_write_alike(engine, spec):
+    assert run_now(engine.validate()) == pytest.approx(run_now(spec.validate()), rel=1e-5)
+    for each in (engine, spec):
+        run_now(each.prefill(TEXT[:4]))
+    a, b = (run_now(each.decode(7)) for each in (engine, spec))
+    np.testing.assert_allclose(a, b, atol=1e-4 * np.abs(b).max())
+
+
+def test_a_modern_model_learns_a_batch_by_heart():
+    config = preset("small").replace(**MODERN, lr=3e-3)
+    rows, ctx = config.train.batch, config.model.ctx
+    text = np.random.default_rng(0).integers(0, 256, (rows, ctx + 1), dtype=np.uint8)
+    text[:, 0] = np.arange(rows)
+    engine = native_engine(config, threads=2)
+    run_now(engine.load_corpus(text.tobytes(), b""))
+    losses = []
+    for _ in range(150):
+        run_now(engine.train_fed([row.tobytes() for row in text]))
+        losses += [metrics.loss for metrics in run_now(engine.read_metrics())]
+    assert 5.4 < losses[0] < 5.7
+    assert losses[-1] < 0.01
+
+
+def test_every_place_and_batch_and_step_has_a_mask_of_its_own():
+    config = BASE.replace(dropout=0.5, grad_accum=2)
+    memory = Memory(config, len(TEXT), len(TEXT))
+    for mode in ("gradient", "accumulate"):
+        sites = [op.dim("site") for op in PROGRAMS[mode](config, memory).ops if op.kernel == "dropout"]
+        forward, backward = sites[: len(sites) // 2], sites[len(sites) // 2 :]
+        assert forward == list(range(2 * config.model.layers + 1)) == backward[::-1]
+    engine = native_engine(BASE.replace(dropout=0.5, lr=1e-12), threads=1)
+    run_now(engine.load_corpus(TEXT, TEXT))
+    windows = [TEXT[o : o + 12] for o in (0, 100, 200)]
+    for _ in range(3):
+        run_now(engine.train_fed(windows))
+    assert len({metrics.loss for metrics in run_now(engine.read_metrics())}) == 3
+
+
+@pytest.mark.parametrize("mode", ["validate", "eval", "prefill", "decode", "init"])
+def test_dropout_is_for_training_only(mode):
+    dropping, plain = (PROGRAMS[mode](c, Memory(c, 99, 99)) for c in (BASE.replace(dropout=0.5), BASE))
+    assert [repr(op) for op in dropping.ops] == [repr(op) for op in plain.ops]
+
+
+def test_pytorchs_masks_come_again_when_a_run_is_resumed():
+    config = BASE.replace(dropout=0.3)
+    straight, first, second = (TorchEngine(config, device="cpu", threads=1) for _ in range(3))
+    expected = [metrics.loss for metrics in Run(config, straight).advance(4)]
+    losses = [metrics.loss for metrics in Run(config, first).advance(2)]
+    run_now(second.import_state(run_now(first.export_state())))
+    losses += [metrics.loss for metrics in Run(config, second).advance(2)]
+    assert losses == expected != [metrics.loss for metrics in Run(BASE, TorchEngine(BASE, device="cpu")).advance(4)]
+
+
+def test_parameters_follow_the_options():
+    names = [row.name for row in parameters(config_of("gated").model)]
+    assert not [name for name in names if name.endswith(".bias") or name.startswith("position")]
+    assert "lm_head.weight" in names and "blocks.0.mlp.fc_gate.weight" in names
+    gelu, swiglu = (parameter_count(ModelConfig(d_model=384, heads=6, activation=a)) for a in ("gelu", "swiglu"))
+    assert swiglu == pytest.approx(gelu, rel=0.01)
+    assert ModelConfig(d_model=48, activation="swiglu").d_mlp == 128
+    assert ModelConfig(d_model=49, heads=7, activation="swiglu").d_mlp == 160
+
+
+def test_odd_heads_cannot_turn():
+    with pytest.raises(TinyGPTError, match="d_model 15 gives each of 3 heads 5; choose sizes that give an even"):
+        ModelConfig(d_model=15, heads=3, positions="rotary")
