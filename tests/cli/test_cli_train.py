@@ -81,6 +81,20 @@ def test_a_run_finds_the_file_that_a_config_names_from_anywhere(
     succeed("train", "--resume", "run", "--steps", 2, "-q")
 
 
+def test_options_of_the_model_by_flags_and_by_file(tmp_path: Path) -> None:
+    config = tmp_path / "modern.toml"
+    config.write_text('[model]\nnorm = "rmsnorm"\nbiases = "off"\n[train]\ndropout = 0.1\n')
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"to be or not to be. " * 40)
+    flags = ["--set", "positions=rotary", "--set", "qk_norm=on", "--set", "activation=swiglu", "--steps", 3]
+    run = tmp_path / "run"
+    succeed("train", "--config", config, "--file", text, "--out", run, *flags, *TINY, *CALM, "-q")
+    options = "norm rmsnorm, positions rotary, activation swiglu, biases off, qk_norm on"
+    assert f"ctx 16, {options};" in " ".join(succeed("inspect", run).stdout.split())
+    succeed("train", "--resume", run, "--steps", 4, "-q")
+    assert len(succeed("sample", run, "--tokens", 5, "--seed", 1).stdout) > 0
+
+
 def test_a_preset_flag_beside_a_file_brings_its_six_numbers(tmp_path: Path) -> None:
     from tinygpt.cli.train import new_settings
 
@@ -99,6 +113,8 @@ def test_a_preset_flag_beside_a_file_brings_its_six_numbers(tmp_path: Path) -> N
         ('[train]\nlr = "fast"\n', "train.lr must be a number"),
         ("[train]\nsteps = 2.5\n", "must be a whole number"),
         ("[model]\nd_model = 96\nheads = 5\n", "not divisible by 5 heads"),
+        ("[model]\nbiases = false\n", "model.biases must be one of on, off, not False"),
+        ('[model]\npositions = "rotary"\nd_model = 9\n', "gives each of 3 heads 3"),
         ('preset = "smal"\n', "did you mean 'small'"),
         ("preset = 3\n", "preset must be text"),
         ("model = 3\n", "model must be a section"),

@@ -157,3 +157,10 @@ def test_missing_or_broken_parts(folder, tmp_path):
         (target / "config.json").write_bytes(raw)
         with pytest.raises(TinyGPTError, match=r"config\.json: "):
             load_huggingface(target)
+
+
+def test_options_that_gpt2_has_not_are_named(tmp_path):
+    model = MODEL.replace(norm="rmsnorm", qk_norm="on")
+    with pytest.raises(TinyGPTError, match="no counterpart of norm rmsnorm, qk_norm on; write a"):
+        save_huggingface(tmp_path / "model", sample_checkpoint(model))
+    assert not (tmp_path / "model").exists()

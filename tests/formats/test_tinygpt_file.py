@@ -5,21 +5,52 @@ import json
 import math
 import struct
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from format_samples import MODEL, OriginalFile, assert_same, packed, sample_checkpoint
 
-from tinygpt.core.config import ModelConfig
+from tinygpt.core.config import ModelConfig, RunConfig
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.progress import Progress
-from tinygpt.formats import Checkpoint, load_tinygpt, read_header, save_tinygpt
+from tinygpt.formats import (
+    Checkpoint,
+    load_safetensors,
+    load_tinygpt,
+    read_header,
+    save_safetensors,
+    save_tinygpt,
+)
 
 
 def test_everything_round_trips(tmp_path):
     checkpoint = sample_checkpoint()
     save_tinygpt(tmp_path / "a.tinygpt", checkpoint)
     assert_same(checkpoint, load_tinygpt(tmp_path / "a.tinygpt"))
+
+
+@pytest.mark.parametrize("save, load", [(save_tinygpt, load_tinygpt), (save_safetensors, load_safetensors)])
+def test_every_option_round_trips(tmp_path, save, load):
+    model = ModelConfig(
+        layers=2, d_model=4, heads=2, ctx=3, norm="rmsnorm", positions="rotary", activation="swiglu", biases="off",
+        tied_head="off", qk_norm="on",
+    )  # fmt: skip
+    checkpoint = sample_checkpoint(model, optimizer=False)
+    checkpoint = replace(checkpoint, config=RunConfig(model, checkpoint.config.train.replace(dropout=0.1)))
+    save(tmp_path / "a", checkpoint)
+    assert_same(checkpoint, load(tmp_path / "a"), optimizer=False)
+
+
+def test_an_option_that_is_not_stated_is_the_default(tmp_path):
+    save_tinygpt(tmp_path / "a", sample_checkpoint())
+    raw = (tmp_path / "a").read_bytes()
+    (length,) = struct.unpack_from("<I", raw, 8)
+    header = json.loads(raw[12 : 12 + length])
+    for key in ("norm", "positions", "activation", "biases", "tiedHead", "qkNorm", "dropout"):
+        del header["config"][key]
+    (tmp_path / "old").write_bytes(packed(2, header, raw[12 + length :]))
+    assert_same(sample_checkpoint(), load_tinygpt(tmp_path / "old"))
 
 
 def test_weights_alone_round_trip(tmp_path):

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig, TrainConfig, preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.trainer import Host, Trainer, run_now
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.trainer import Host, Trainer
 from tinygpt.engines.base import State
 from tinygpt.formats import load_safetensors, save_safetensors
 from tinygpt.formats.checkpoint import Checkpoint
@@ -45,7 +46,7 @@ from tinygpt.reference.lora import (
 from tinygpt.reference.model import GPT, flatten
 
 MODEL = ModelConfig(layers=2, d_model=24, heads=2, ctx=16)
-EVERYWHERE = LoraConfig(rank=3, alpha=6.0, targets=",".join(PROJECTIONS))
+EVERYWHERE = LoraConfig(rank=3, alpha=6.0, targets=",".join(name for name in PROJECTIONS if name != "fc_gate"))
 SEED = 7
 CPU = {"device": "cpu", "precision": "float32"}
 HEADER_AT = 8  # a safetensors file: 8 bytes of length, the header, the tensors
@@ -105,6 +106,20 @@ def test_adapters_stand_on_the_targets_only_and_start_by_the_rule():
     assert not np.array_equal(flat, initial_adapter(MODEL, lora, seed=12))
 
 
+def test_a_model_with_other_projections_is_adapted_as_far_as_it_has_them():
+    gated = MODEL.replace(activation="swiglu", biases="off", norm="rmsnorm", tied_head="off")
+    model = make_model(config=gated)
+    plain = logits_of(model)
+    apply_lora(model, LoraConfig(rank=2, targets="fc_gate,v_proj"), SEED)
+    assert torch.equal(logits_of(model), plain)
+    remove(model)
+    assert torch.equal(logits_of(model), plain)
+    with pytest.raises(
+        TinyGPTError, match="this model has no fc_gate to adapt: its activation is gelu; choose from q_p"
+    ):
+        apply_lora(make_model(), LoraConfig(targets="q_proj,fc_gate"), SEED)
+
+
 def test_an_adapter_adds_its_product():
     model = make_model().double()
     set_adapter(model, random_adapter(model, 3))
@@ -116,7 +131,7 @@ def test_an_adapter_adds_its_product():
 
 
 def test_adapter_gradients_equal_finite_differences():
-    model = make_model(config=ModelConfig(layers=1, d_model=6, heads=2, ctx=5)).double()
+    model = make_model(config=ModelConfig(layers=1, d_model=6, heads=2, ctx=5, activation="swiglu")).double()
     lora = LoraConfig(rank=2, targets=",".join(PROJECTIONS))
     set_adapter(model, random_adapter(model, 4, lora))
     windows = random_tokens(2, 6)

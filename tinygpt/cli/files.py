@@ -15,6 +15,7 @@ from tinygpt.cli.charts import sparkline
 from tinygpt.cli.models import ModelPath, open_model
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
+from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import a_few
 from tinygpt.runs import RunFolder
@@ -99,14 +100,13 @@ def inspect(model: ModelPath, json: options.Json = False) -> None:
 
 
 def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    model, train = facts["config"]["model"], facts["config"]["train"]
-    shape = f"{model['layers']} layers, d_model {model['d_model']}, {model['heads']} heads, ctx {model['ctx']}"
+    model, train = ModelConfig(**facts["config"]["model"]), facts["config"]["train"]
     training = f"batch {train['batch']}, lr {train['lr']:g}, {train['schedule']} schedule, seed {train['seed']}"
     optimizer = "with" if facts["has_optimizer"] else "without"
     rows = [
         ("file", facts["path"]),
         ("format", f"{facts['format']}, {size_of(facts['file_bytes'])}, {optimizer} optimizer state"),
-        ("model", f"{shape}; {facts['parameter_count']:,} parameters"),
+        ("model", f"{model.describe()}; {facts['parameter_count']:,} parameters"),
         ("training", f"step {facts['step']:,} of {train['steps']:,}; {training}"),
     ]
     if facts.get("sha256_ok") is not None:

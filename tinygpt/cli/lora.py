@@ -128,10 +128,9 @@ def info(adapter: AdapterFile) -> None:
     found = load_adapter(adapter)
     warn_of_left_out(adapter, found.run)
     model, state, progress = found.run.config.model, found.run.state, found.run.progress
-    shape = f"{model.layers} layers, d_model {model.d_model}, {model.heads} heads, ctx {model.ctx}"
     rows = [
         ("adapter", f"{found.name}, {size_of(adapter.stat().st_size)}"),
-        ("for", f"{shape}; weights sha256 {found.base_sha256[:16]}…"),
+        ("for", f"{model.describe()}; weights sha256 {found.base_sha256[:16]}…"),
         ("rank", f"{found.lora.rank}, alpha {found.lora.alpha:g}, on {found.lora.targets}"),
         ("parameters", f"{state.w.size:,}"),
         ("trained", f"{state.step:,} steps on {found.run.data.get('name', 'an unnamed text')}"),

@@ -75,11 +75,10 @@ class RunReport:
         train_bytes, val_bytes = (len(part) for part in self.corpus.split(train.val_fraction))
         windows = train.batch * train.grad_accum * self.engine.replicas
         tokens = train.steps * windows * model.ctx
-        shape = f"{model.layers} layers, d_model {model.d_model}, {model.heads} heads, ctx {model.ctx}"
         split = f"{train_bytes:,} train, {val_bytes:,} validation"
         amount = f"{tokens:,} tokens, {tokens / train_bytes:.2f} epochs"
         facts = [
-            ("model", f"{self.settings.preset}: {shape}; {count:,} parameters"),
+            ("model", f"{self.settings.preset}: {model.describe()}; {count:,} parameters"),
             ("engine", self.engine.describe()),
             ("corpus", f"{self.corpus.name}: {len(self.corpus.text):,} bytes; {split}"),
             ("run", f"{train.steps:,} steps of {windows} × {model.ctx} bytes: {amount}"),

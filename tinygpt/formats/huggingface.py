@@ -79,6 +79,11 @@ def save_huggingface(folder: str | os.PathLike[str], checkpoint: Checkpoint) -> 
     """Make or refresh the folder; config.json comes last, so that a broken-off export is not taken for a model."""
     with faults_of(folder, "write"):
         model = checkpoint.config.model
+        if model.options():
+            raise TinyGPTError(
+                f"GPT-2, which transformers opens, has no counterpart of {', '.join(model.options())}; "
+                f"write a .tinygpt or .safetensors file"
+            )
         w = checked_vectors(checkpoint)[0]
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)

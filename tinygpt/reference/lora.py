@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, SampleConfig
+from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import decode_run
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters
@@ -43,6 +43,7 @@ VECTORS = ("", "m.", "v.")  # what stands before the names of a file's weights a
 
 def adapter_parameters(model: ModelConfig, lora: LoraConfig) -> list[Parameter]:
     """The trained tensors in the order of every flat vector: `core.parameters` order, A before B."""
+    require_targets(model, lora)
     rows = []
     offset = 0
     for base in parameters(model):
@@ -59,6 +60,16 @@ def adapter_parameters(model: ModelConfig, lora: LoraConfig) -> list[Parameter]:
             rows.append(Parameter(f"{projection}.{name}", shape, offset, size, std, 0.0, True))
             offset += size
     return rows
+
+
+def require_targets(model: ModelConfig, lora: LoraConfig) -> None:
+    there = {row.name.split(".")[-2] for row in parameters(model) if is_linear_weight(row.name)}
+    missing = [name for name in lora.target_list if name not in there]
+    if missing:
+        raise TinyGPTError(
+            f"this model has no {', '.join(missing)} to adapt: its activation is {model.activation}; "
+            f"choose from {', '.join(name for name in PROJECTIONS if name in there)}"
+        )
 
 
 def initial_adapter(model: ModelConfig, lora: LoraConfig, seed: int) -> FloatArray:
