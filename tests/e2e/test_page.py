@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, fact, press, stat, step, stop, wait_for_step
+from page_helpers import OpenPage, fact, press, save, stat, step, stop, wait_for_step
 from playwright.sync_api import expect
 
 from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, RunConfig, TrainConfig, preset
@@ -57,6 +57,24 @@ def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> 
     press(page, "Continue")  # the model that is in the tab, without a file
     wait_for_step(page, went_on_to + 1)
     stop(page)
+
+
+def test_a_model_of_other_parts_trains_and_says_what_it_is(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    page.get_by_label("tiny", exact=True).check()
+    page.get_by_text("Settings", exact=True).first.click()
+    for name, choice in (("norm", "rmsnorm"), ("positions", "rotary"), ("qk_norm", "on"), ("activation", "swiglu")):
+        page.locator(f"select[name={name}]").select_option(choice)
+    page.locator("input[name=dropout]").fill("0.05")
+    press(page, "Train")
+    wait_for_step(page, 100)
+    stop(page)
+    expected = preset("tiny").replace(
+        norm="rmsnorm", positions="rotary", qk_norm="on", activation="swiglu", dropout=0.05
+    )
+    assert load_tinygpt(save(page, tmp_path)).config == expected
+    in_hand = page.get_by_role("region", name="The model in hand")
+    expect(in_hand).to_contain_text("tiny, norm rmsnorm, positions rotary, activation swiglu, qk_norm on")
 
 
 def test_a_model_from_the_terminal_writes_in_the_tab(open_page: OpenPage, tmp_path: Path) -> None:

@@ -34,8 +34,10 @@ def real(name: str, default: float, low: float, high: float, help: str, label: s
     return Field(name, "float", default, low, high, None, help, label or name, fixed)
 
 
-def text(name: str, default: str, choices: tuple[str, ...] | None, help: str, fixed: bool = False) -> Field:
-    return Field(name, "text", default, None, None, choices, help, name, fixed)
+def text(
+    name: str, default: str, choices: tuple[str, ...] | None, help: str, label: str = "", fixed: bool = False
+) -> Field:
+    return Field(name, "text", default, None, None, choices, help, label or name, fixed)
 
 
 class Settings:
@@ -120,8 +122,12 @@ class ModelConfig(Settings):
         text("positions", "learned", ("learned", "rotary", "none"), "how a byte's place is told", fixed=True),
         text("activation", "gelu", ("gelu", "relu2", "swiglu"), "what bends the MLP; swiglu has a gate", fixed=True),
         text("biases", "on", ("on", "off"), "whether linear maps and layer norms add a vector", fixed=True),
-        text("tied_head", "on", ("on", "off"), "whether the output head is the embedding table again", fixed=True),
-        text("qk_norm", "off", ("off", "on"), "whether queries and keys are scaled, head by head", fixed=True),
+        text(
+            "tied_head", "on", ("on", "off"), "whether the head is the embedding table again", "tied head", fixed=True
+        ),
+        text(
+            "qk_norm", "off", ("off", "on"), "whether queries and keys are scaled, head by head", "q/k norm", fixed=True
+        ),
     )
     layers: int
     d_model: int

@@ -62,7 +62,7 @@ export interface Preset {
 }
 
 export interface RunConfig {
-  model: Record<string, number>;
+  model: Record<string, number | string>;
   train: Record<string, number | string>;
 }
 

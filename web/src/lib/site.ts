@@ -1,6 +1,6 @@
 // What Python stated of the project when the site was built (tinygpt/site.py): presets, settings, the default text.
 import stated from "../generated/site.json";
-import type { Knob, Preset } from "../engine/protocol";
+import type { Knob, Preset, RunConfig } from "../engine/protocol";
 
 export interface SitePreset extends Preset {
   arenaBytes: number; // the memory a run takes beside its text
@@ -29,6 +29,19 @@ export function knob(section: Knob["section"], name: string): Knob {
   const found = site.knobs.find((row) => row.section === section && row.name === name);
   if (!found) throw new Error(`core has no setting ${section}.${name}`);
   return found;
+}
+
+/** Choices of what the model is made of. */
+export const modelOptions = site.knobs.filter((row) => row.section === "model" && row.choices !== null);
+
+/** A model's options that are not the default, as "norm rmsnorm". */
+export function optionsOf(model: RunConfig["model"]): string[] {
+  return modelOptions.filter(({ name, default: usual }) => model[name] !== usual).map(({ name }) => `${name} ${model[name]}`);
+}
+
+/** Whether a model has this setting for life. */
+export function isFixed(name: string): boolean {
+  return site.knobs.some((row) => row.section !== "sample" && row.name === name && row.fixed);
 }
 
 export function presetNamed(name: string): SitePreset {
