@@ -48,5 +48,10 @@ def test_the_gpus_recipes_are_the_same_under_both_interpreters(tmp_path):
     assert "attention_tile.wgsl" in cpython and "attention_plain.wgsl" in cpython
 
 
+def test_models_with_options_are_the_same_under_both_interpreters(tmp_path):
+    cpython = assert_same(as_one_script("bits.py", "portable_options.py"), tmp_path)
+    assert cpython.count("refused: ") == 4 and "accepted" not in cpython
+
+
 def test_the_comparison_sees_a_difference(tmp_path):
     assert micropython("print(1 / 3 == 0.3)", tmp_path) == "False\n"

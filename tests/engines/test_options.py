@@ -19,7 +19,7 @@ from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import TorchEngine
-from tinygpt.reference.model import GPT, keep_all
+from tinygpt.reference.model import keep_all, make_model
 
 RELATIVE = 1e-9
 TEXT = np.random.default_rng(0).integers(0, 256, 3000, dtype=np.uint8).tobytes()
@@ -37,9 +37,11 @@ OPTIONS = {
     "dropout": {"dropout": 0.25},
     "modern": MODERN,
     "gated": {**GATED, **ODD},
+    "bigram": {"kind": "bigram", "grad_accum": 2},
     "all": {**GATED, "dropout": 0.1, "grad_accum": 2},
 }
 ON_A_GPU = {
+    "bigram": OPTIONS["bigram"],
     "odd": {**MODERN, **ODD, "dropout": 0.1},
     "even": {**GATED, "layers": 1, "positions": "none", "norm": "layernorm", "grad_accum": 2, "dropout": 0.3},
 }
@@ -65,7 +67,7 @@ def started(config):
     w += np.random.default_rng(1).normal(0, 0.1, w.shape)
     for move in file_order(engine):
         engine.player.view("weights")[move.start : move.start + move.size] = w[move.offset : move.offset + move.size]
-    model = GPT(config.model, w.astype(np.float32)).double()
+    model = make_model(config.model, w.astype(np.float32)).double()
     model.load_flat(w)
     return engine, model
 
@@ -180,6 +182,27 @@ def test_a_modern_model_learns_a_batch_by_heart():
         losses += [metrics.loss for metrics in run_now(engine.read_metrics())]
     assert 5.4 < losses[0] < 5.7
     assert losses[-1] < 0.01
+
+
+def test_a_bigram_learns_how_often_each_byte_follows_each():
+    random = np.random.default_rng(0)
+    follows = random.dirichlet([0.5] * 5, size=5)
+    text = [0]
+    for _ in range(20_000):
+        text.append(int(random.choice(5, p=follows[text[-1]])))
+    pairs = np.zeros((5, 5))
+    np.add.at(pairs, (text[:-1], text[1:]), 1)
+    entropy = -(pairs * np.log(pairs / pairs.sum(axis=1, keepdims=True))).sum() / pairs.sum()
+    config = preset("tiny").replace(kind="bigram", lr=0.05, weight_decay=0.0, eval_batches=40)
+    engine = native_engine(config, threads=1)
+    run_now(engine.load_corpus(bytes(text), bytes(text)))
+    run_now(engine.train(64))
+    run_now(engine.read_metrics())
+    assert run_now(engine.validate()) > entropy + 0.2
+    for _ in range(6):
+        run_now(engine.train(64))
+        run_now(engine.read_metrics())
+    assert run_now(engine.validate()) == pytest.approx(entropy, abs=0.02)
 
 
 def test_every_place_and_batch_and_step_has_a_mask_of_its_own():

@@ -110,7 +110,7 @@ def resumed_job(
 ) -> Job:
     resolve_engine("torch")  # a sentence where PyTorch is missing
     from tinygpt.reference.lora import load_adapter, require_base
-    from tinygpt.reference.model import GPT
+    from tinygpt.reference.model import make_model
 
     if not last_of(out).exists():
         raise TinyGPTError(f"there is no {last_of(out)}, from which {out} could go on")
@@ -118,7 +118,7 @@ def resumed_job(
     if adapter.run.progress.best_val is not None and not out.exists():
         raise TinyGPTError(f"there is no {out}, the best adapter so far: {last_of(out)} alone cannot go on")
     base = open_model(model)
-    require_base(GPT(base.config.model, base.state.w), adapter)
+    require_base(make_model(base.config.model, base.state.w), adapter)
     adapter.lora.going_on(**lora_changes)
     train = resumed_training(adapter.run.config.train, train_changes, adapter.run.progress, output)
     data = DataChoice(**typed_table("data", adapter.run.data, DataChoice))

@@ -44,11 +44,11 @@ def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
 
     resolve_engine("torch")  # a sentence where PyTorch is missing
     from tinygpt.reference import lora
-    from tinygpt.reference.model import GPT
+    from tinygpt.reference.model import make_model
 
     adapter = lora.load_adapter(adapter_path)
     warn_of_left_out(adapter_path, adapter.run)
-    model = GPT(base.config.model, base.state.w)
+    model = make_model(base.config.model, base.state.w)
     lora.set_adapter(model, adapter)
     lora.merge(model)
     return replace(base, state=State(base.state.step, model.flat()), lora=adapter.describe())

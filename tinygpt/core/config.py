@@ -118,21 +118,19 @@ class ModelConfig(Settings):
         whole("d_model", 96, 1, 65536, "width of the residual stream", "width", fixed=True),
         whole("heads", 3, 1, 1024, "attention heads; must divide d_model", fixed=True),
         whole("ctx", 64, 1, 1048576, "context length in bytes", "context", fixed=True),
+        text("kind", "gpt", ("gpt", "bigram"), "bigram: a table of which byte follows which", fixed=True),
         text("norm", "layernorm", ("layernorm", "rmsnorm"), "how the blocks' inputs are scaled", fixed=True),
         text("positions", "learned", ("learned", "rotary", "none"), "how a byte's place is told", fixed=True),
         text("activation", "gelu", ("gelu", "relu2", "swiglu"), "what bends the MLP; swiglu has a gate", fixed=True),
         text("biases", "on", ("on", "off"), "whether linear maps and layer norms add a vector", fixed=True),
-        text(
-            "tied_head", "on", ("on", "off"), "whether the head is the embedding table again", "tied head", fixed=True
-        ),
-        text(
-            "qk_norm", "off", ("off", "on"), "whether queries and keys are scaled, head by head", "q/k norm", fixed=True
-        ),
+        text("tied_head", "on", ("on", "off"), "whether the head is the embedding table", "tied head", fixed=True),
+        text("qk_norm", "off", ("off", "on"), "whether each head's q and k are scaled", "q/k norm", fixed=True),
     )
     layers: int
     d_model: int
     heads: int
     ctx: int
+    kind: str
     norm: str
     positions: str
     activation: str
@@ -169,6 +167,8 @@ class ModelConfig(Settings):
         return [f"{field.name} {getattr(self, field.name)}" for field in chosen]
 
     def describe(self) -> str:
+        if self.kind == "bigram":
+            return f"bigram, ctx {self.ctx}"
         shape = [f"{self.layers} layers", f"d_model {self.d_model}", f"{self.heads} heads", f"ctx {self.ctx}"]
         return ", ".join(shape + self.options())
 

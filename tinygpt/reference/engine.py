@@ -28,7 +28,7 @@ from tinygpt.core.sampler import choose, require_finite
 from tinygpt.engines.base import State
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
-from tinygpt.reference.model import GPT, Cache, Drop, copy_flat, flatten, keep_all
+from tinygpt.reference.model import ByteModel, Cache, Drop, copy_flat, flatten, keep_all, make_model
 
 RING = 64  # steps whose metrics stay on the device until someone reads them
 WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate their workspaces
@@ -49,7 +49,7 @@ class TorchEngine(Engine):
         config: RunConfig,
         state: State | None = None,
         *,
-        model: GPT | None = None,
+        model: ByteModel | None = None,
         trained: list[Parameter] | None = None,
         device: str = "auto",
         precision: str = "auto",
@@ -69,7 +69,7 @@ class TorchEngine(Engine):
 
         train = config.train
         if model is None:
-            model = GPT(config.model, initial_weights(config.model, train.seed) if state is None else state.w)
+            model = make_model(config.model, initial_weights(config.model, train.seed) if state is None else state.w)
         self.model = model.to(self.device)
         self.network: nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
         rows = parameters(config.model) if trained is None else trained

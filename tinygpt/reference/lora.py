@@ -35,7 +35,7 @@ from tinygpt.formats.safetensors_file import ADAPTER_KEY, describe_run, describe
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
 from tinygpt.kernels.init import normal_draws
 from tinygpt.reference.engine import TorchEngine
-from tinygpt.reference.model import GPT, copy_flat
+from tinygpt.reference.model import ByteModel, copy_flat, make_model
 
 LONGEST_TARGETS = 200  # characters; a hostile file's would be searched for the nearest name
 VECTORS = ("", "m.", "v.")  # what stands before the names of a file's weights and AdamW moments
@@ -67,8 +67,8 @@ def require_targets(model: ModelConfig, lora: LoraConfig) -> None:
     missing = [name for name in lora.target_list if name not in there]
     if missing:
         raise TinyGPTError(
-            f"this model has no {', '.join(missing)} to adapt: its activation is {model.activation}; "
-            f"choose from {', '.join(name for name in PROJECTIONS if name in there)}"
+            f"this model has no {', '.join(missing)} to adapt; "
+            f"it has {', '.join(name for name in PROJECTIONS if name in there) or 'nothing that can be'}"
         )
 
 
@@ -106,24 +106,24 @@ class LoraLinear(nn.Module):
         return linear
 
 
-def adapted(model: GPT) -> list[tuple[str, LoraLinear]]:
+def adapted(model: ByteModel) -> list[tuple[str, LoraLinear]]:
     """The adapted projections by name, in `core.parameters` order."""
     names = [row.name.removesuffix(".weight") for row in parameters(model.config) if is_linear_weight(row.name)]
     layers = [(name, model.get_submodule(name)) for name in names]
     return [(name, layer) for name, layer in layers if isinstance(layer, LoraLinear)]
 
 
-def lora_parameters(model: GPT) -> list[nn.Parameter]:
+def lora_parameters(model: ByteModel) -> list[nn.Parameter]:
     """The trained tensors, in `adapter_parameters` order; none for a plain model."""
     return [tensor for _, layer in adapted(model) for tensor in (layer.lora_A, layer.lora_B)]
 
 
-def apply_lora(model: GPT, lora: LoraConfig, seed: int) -> None:
+def apply_lora(model: ByteModel, lora: LoraConfig, seed: int) -> None:
     """Freeze the model and give it untrained adapters in place of those it has."""
     install(model, lora, initial_adapter(model.config, lora, seed))
 
 
-def set_adapter(model: GPT, adapter: Adapter | None) -> None:
+def set_adapter(model: ByteModel, adapter: Adapter | None) -> None:
     """Exchange the model's adapters (None: take them off) while the base stays where it is, untouched.
 
     Not for the model of a LoraEngine, whose optimizer holds the tensors: give that engine a state.
@@ -135,7 +135,7 @@ def set_adapter(model: GPT, adapter: Adapter | None) -> None:
     install(model, adapter.lora, adapter.run.state.w)
 
 
-def install(model: GPT, lora: LoraConfig, w: FloatArray) -> None:
+def install(model: ByteModel, lora: LoraConfig, w: FloatArray) -> None:
     remove(model)
     model.requires_grad_(False)
     for row in adapter_parameters(model.config, lora)[::2]:
@@ -146,7 +146,7 @@ def install(model: GPT, lora: LoraConfig, w: FloatArray) -> None:
     copy_flat(w, lora_parameters(model))
 
 
-def remove(model: GPT) -> None:
+def remove(model: ByteModel) -> None:
     """Take all adapters off: the base again, to the bit, and trainable."""
     unmerge(model)
     for name, layer in adapted(model):
@@ -154,12 +154,12 @@ def remove(model: GPT) -> None:
     model.requires_grad_(True)
 
 
-def put(model: GPT, name: str, module: nn.Module) -> None:
+def put(model: ByteModel, name: str, module: nn.Module) -> None:
     parent, _, attribute = name.rpartition(".")
     setattr(model.get_submodule(parent), attribute, module)
 
 
-def merge(model: GPT) -> None:
+def merge(model: ByteModel) -> None:
     """W := W + B A · alpha / rank in every adapted projection; `model.flat()` is then a plain model's weights.
 
     Computed in float64 on the CPU and rounded once, whatever device and precision the model runs in.
@@ -172,7 +172,7 @@ def merge(model: GPT) -> None:
                 layer.weight.copy_(w + (b @ a) * layer.scale)
 
 
-def unmerge(model: GPT) -> None:
+def unmerge(model: ByteModel) -> None:
     """Put the kept weights back. (Subtracting B A again would leave rounding behind.)"""
     with torch.no_grad():
         for _, layer in adapted(model):
@@ -181,7 +181,7 @@ def unmerge(model: GPT) -> None:
                 layer.original = None
 
 
-def base_sha256(model: GPT) -> str:
+def base_sha256(model: ByteModel) -> str:
     """Of the base's weights as little-endian float32, in `core.parameters` order; the same while merged."""
     originals = {f"{name}.weight": layer.original for name, layer in adapted(model)}
     digest = hashlib.sha256()
@@ -210,7 +210,7 @@ class Adapter:
         return {"name": self.name, "baseSha256": self.base_sha256, **self.lora.as_dict()}
 
 
-def require_base(model: GPT, adapter: Adapter) -> None:
+def require_base(model: ByteModel, adapter: Adapter) -> None:
     made_for = adapter.run.config.model
     if made_for != model.config:
         raise TinyGPTError(f"the adapter '{adapter.name}' is for {made_for}, but this model is {model.config}")
@@ -276,7 +276,7 @@ class LoraEngine(TorchEngine):
     name = "torch-lora"
 
     def __init__(self, config: RunConfig, base: FloatArray, lora: LoraConfig, **options: Any) -> None:
-        model = GPT(config.model, base)
+        model = make_model(config.model, base)
         self.lora = lora
         self.base_sha256 = base_sha256(model)
         apply_lora(model, lora, config.train.seed)

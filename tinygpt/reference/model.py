@@ -155,12 +155,34 @@ def keep_all(x: Tensor, place: int) -> Tensor:
     return x
 
 
-class GPT(nn.Module):
-    """A byte-level GPT. Parameter names are those of `core.parameters`; values come from the flat vector `w`."""
+class ByteModel(nn.Module):
+    """Parameter names are those of `core.parameters`; values come from a flat vector."""
 
-    def __init__(self, model: ModelConfig, w: FlatArray) -> None:
+    def __init__(self, model: ModelConfig) -> None:
         super().__init__()
         self.config = model
+
+    def ordered(self) -> list[nn.Parameter]:
+        """The parameters in `core.parameters` order, which is that of every flat vector and file."""
+        return [self.get_parameter(row.name) for row in parameters(self.config)]
+
+    def load_flat(self, w: FlatArray) -> None:
+        copy_flat(w, self.ordered())
+
+    def flat(self) -> FlatArray:
+        """All parameters as one vector, in the model's dtype."""
+        return flatten(self.ordered())
+
+    def flat_grad(self) -> FlatArray:
+        """All gradients as one vector, after a backward pass."""
+        return flatten(p.grad for p in self.ordered() if p.grad is not None)
+
+
+class GPT(ByteModel):
+    """A byte-level GPT."""
+
+    def __init__(self, model: ModelConfig, w: FlatArray) -> None:
+        super().__init__(model)
         with torch.device("meta"):  # shapes only: no value is drawn from torch's generator
             self.token_embedding = nn.Embedding(VOCAB, model.d_model)
             if model.positions == "learned":
@@ -194,24 +216,33 @@ class GPT(nn.Module):
         x = self.ln_final(x)
         tied = self.config.tied_head == "on"
         logits = F.linear(x, self.token_embedding.weight if tied else self.lm_head.weight)
-        if targets is None:
-            return logits
-        return logits, F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1))
+        return with_loss(logits, targets)
 
-    def ordered(self) -> list[nn.Parameter]:
-        """The parameters in `core.parameters` order, which is that of every flat vector and file."""
-        return [self.get_parameter(row.name) for row in parameters(self.config)]
 
-    def load_flat(self, w: FlatArray) -> None:
-        copy_flat(w, self.ordered())
+class Bigram(ByteModel):
+    """A byte's row of one table is the logits of the byte after it: neither a past nor dropout matters."""
 
-    def flat(self) -> FlatArray:
-        """All parameters as one vector, in the model's dtype."""
-        return flatten(self.ordered())
+    def __init__(self, model: ModelConfig, w: FlatArray) -> None:
+        super().__init__(model)
+        with torch.device("meta"):
+            self.token_embedding = nn.Embedding(VOCAB, VOCAB)
+        self.to_empty(device="cpu")
+        self.load_flat(w)
 
-    def flat_grad(self) -> FlatArray:
-        """All gradients as one vector, after a backward pass."""
-        return flatten(p.grad for p in self.ordered() if p.grad is not None)
+    def forward(
+        self, tokens: Tensor, targets: Tensor | None = None, cache: Cache | None = None, drop: Drop = keep_all
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        return with_loss(self.token_embedding(tokens), targets)
+
+
+def make_model(model: ModelConfig, w: FlatArray) -> ByteModel:
+    return Bigram(model, w) if model.kind == "bigram" else GPT(model, w)
+
+
+def with_loss(logits: Tensor, targets: Tensor | None) -> Tensor | tuple[Tensor, Tensor]:
+    if targets is None:
+        return logits
+    return logits, F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1))
 
 
 def flatten(tensors: Iterable[Tensor]) -> FlatArray:

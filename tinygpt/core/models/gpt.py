@@ -39,7 +39,6 @@ class GptProgram(LayeredProgram):
     # --- forward ---------------------------------------------------------------------------------------------
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """The logits [N, V]."""
         x = self.stream(tokens)
         self.norm_final = self.norm("f", "ln_final", x)
         logits = self.rows("logits", VOCAB)
@@ -82,7 +81,6 @@ class GptProgram(LayeredProgram):
     # --- backward --------------------------------------------------------------------------------------------
 
     def backward(self, tokens: Tensor, dlogits: Tensor, accumulate: int) -> None:
-        """All gradients. `accumulate` 0 overwrites what is there, 1 adds to it."""
         df = self.rows("df", self.C)
         self.backward_linear(dlogits, self.norm_final.y, self.head, df, accumulate)
         dx = self.rows("dx", self.C)
@@ -136,7 +134,6 @@ class GptPrefill(GptProgram):
         GptProgram.__init__(self, "prefill", config, memory, 1, config.model.ctx, learns=False)
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
-        """Those behind the row `position`."""
         x = self.stream(tokens)
         last = self.tensor("last", (1, self.C))
         self.call("pick_row", x=x, position=self.memory.position, y=last, N=self.N, C=self.C)

@@ -8,8 +8,9 @@ from collections import namedtuple
 
 from tinygpt.core.config import LAYERNORM_EPS, ROTARY_BASE, RunConfig
 from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.model import ModelProgram
 from tinygpt.core.ops.linear import GELU, RELU2
-from tinygpt.core.ops.op import Program, Tensor, signed
+from tinygpt.core.ops.op import Tensor
 
 Normed = namedtuple("Normed", ("which", "x", "y", "mean", "rstd"))  # mean: of a layer norm
 Queried = namedtuple("Queried", ("qkv", "normed", "rstd"))  # qkv: what attention takes; the others: of qk_norm
@@ -17,19 +18,10 @@ Bent = namedtuple("Bent", ("h", "slope", "gate_up"))  # slope: the activation's;
 KINDS = {"gelu": GELU, "relu2": RELU2}
 
 
-class LayeredProgram(Program):
-    """A program over N = B * T rows of one model. With `learns`, a backward pass will follow."""
-
+class LayeredProgram(ModelProgram):
     def __init__(self, mode: str, config: RunConfig, memory: Memory, B: int, T: int, learns: bool) -> None:
-        Program.__init__(self, mode)
-        self.model, self.train = config.model, config.train
-        self.memory = memory
-        self.B, self.T, self.N = B, T, B * T
+        ModelProgram.__init__(self, mode, config, memory, B, T, learns)
         self.C, self.H, self.D, self.F = self.model.d_model, self.model.heads, self.model.head_size, self.model.d_mlp
-        self.learns = learns
-
-    def rows(self, name: str, width: int) -> Tensor:
-        return self.tensor(name, (self.N, width))
 
     # --- linear maps -----------------------------------------------------------------------------------------
 
@@ -155,7 +147,7 @@ class LayeredProgram(Program):
         y = self.rows(name, self.C)
         self.call(
             "dropout", x=x, counters=self.memory.counters, residual=residual, y=y, N=self.N, C=self.C,
-            seed=signed(self.train.seed), site=site, rate=self.train.dropout,
+            seed=self.train.seed, site=site, rate=self.train.dropout,
         )  # fmt: skip
         return y
 

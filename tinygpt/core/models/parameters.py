@@ -19,6 +19,8 @@ INIT_STD = 0.02
 
 def outer_rows(model: ModelConfig) -> "list[Row]":
     C = model.d_model
+    if model.kind == "bigram":
+        return [("token_embedding.weight", (VOCAB, VOCAB), INIT_STD, 0.0)]
     rows: list[Row] = [("token_embedding.weight", (VOCAB, C), INIT_STD, 0.0)]
     if model.positions == "learned":
         rows.append(("position_embedding.weight", (model.ctx, C), INIT_STD, 0.0))
@@ -30,6 +32,8 @@ def outer_rows(model: ModelConfig) -> "list[Row]":
 
 def block_rows(model: ModelConfig) -> "list[Row]":
     """Of each block, without its name."""
+    if model.kind == "bigram":
+        return []
     C, F = model.d_model, model.d_mlp
     # Residual projections start smaller, so that the stream's variance does not grow with depth.
     residual_std = INIT_STD / math.sqrt(2 * model.layers)

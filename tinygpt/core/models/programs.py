@@ -1,18 +1,35 @@
 """The programs of a model, by mode: what a step does, a validation, a byte of a text."""
 
 import struct
+from collections import namedtuple
 
 from tinygpt.core.config import VOCAB, RunConfig, validates
+from tinygpt.core.models.bigram import BigramDecode, BigramPrefill, BigramProgram
 from tinygpt.core.models.gpt import GptDecode, GptPrefill, GptProgram
 from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.model import ModelProgram
 from tinygpt.core.models.parameters import parameters
-from tinygpt.core.ops.op import Program, Tensor, signed
+from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.plan.layout import merged_name
 from tinygpt.core.rng import BATCH, EVAL, INIT
 
+# A model's programs: over whole windows, over a prompt, over one byte more.
+Model = namedtuple("Model", ("whole", "prefill", "decode"))
+MODELS = {
+    "gpt": Model(GptProgram, GptPrefill, GptDecode),
+    "bigram": Model(BigramProgram, BigramPrefill, BigramDecode),
+}
 
-def draw_windows(p: GptProgram, text: Tensor, seed: int, purpose: int) -> None:
+
+def whole_windows(config: RunConfig, memory: Memory, mode: str, learns: bool) -> ModelProgram:
+    program: ModelProgram = MODELS[config.model.kind].whole(
+        mode, config, memory, config.train.batch, config.model.ctx, learns
+    )
+    return program
+
+
+def draw_windows(p: ModelProgram, text: Tensor, seed: int, purpose: int) -> None:
     memory = p.memory
     p.call(
         "draw_windows", corpus=text, counters=memory.counters, tokens=memory.tokens, targets=memory.targets,
@@ -26,7 +43,7 @@ def forward_and_backward(config: RunConfig, memory: Memory, mode: str, accumulat
     `accumulate` 0 overwrites the gradients and the loss, 1 adds to them.
     """
     train = config.train
-    p = GptProgram(mode, config, memory, train.batch, config.model.ctx, learns=True)
+    p = whole_windows(config, memory, mode, learns=True)
     count = p.N * train.grad_accum
     if not fed:
         draw_windows(p, memory.train_text, train.seed, BATCH)
@@ -75,9 +92,9 @@ def update_program(config: RunConfig, memory: Memory) -> Program:
     return p
 
 
-def loss_program(config: RunConfig, memory: Memory, mode: str) -> GptProgram:
+def loss_program(config: RunConfig, memory: Memory, mode: str) -> ModelProgram:
     """The loss of each row of a batch, drawn from the validation text for "validate", the host's for "eval"."""
-    p = GptProgram(mode, config, memory, config.train.batch, config.model.ctx, learns=False)
+    p = whole_windows(config, memory, mode, learns=False)
     if mode == "validate":
         draw_windows(p, memory.val_text, config.train.seed, EVAL)
     logits = p.forward(memory.tokens)
@@ -95,29 +112,26 @@ def validate_program(config: RunConfig, memory: Memory) -> Program:
     return p
 
 
-def add_draw(p: Program, memory: Memory) -> None:
-    """The byte drawn by the logits."""
+def writing_program(p: ModelProgram, tokens: Tensor) -> Program:
+    """The byte drawn by the logits that follow the tokens."""
+    memory = p.memory
+    p.next_logits(tokens, memory.next_logits)
     p.commit()
     p.call(
         "sample", logits=memory.next_logits, choice=memory.choice, written=memory.written, token=memory.token,
         position=memory.position, cursor=memory.cursor, room=memory.written.shape[0],
     )  # fmt: skip
+    return p
 
 
 def prefill_program(config: RunConfig, memory: Memory) -> Program:
     """Fill the cache from `prompt`, of which the rows after `position` do not count; the byte after `position`."""
-    p = GptPrefill(config, memory)
-    p.next_logits(memory.prompt, memory.next_logits)
-    add_draw(p, memory)
-    return p
+    return writing_program(MODELS[config.model.kind].prefill(config, memory), memory.prompt)
 
 
 def decode_program(config: RunConfig, memory: Memory) -> Program:
     """Read `token`, at row `position`, and draw the byte after it."""
-    p = GptDecode(config, memory)
-    p.next_logits(memory.token, memory.next_logits)
-    add_draw(p, memory)
-    return p
+    return writing_program(MODELS[config.model.kind].decode(config, memory), memory.token)
 
 
 def reset_program(config: RunConfig, memory: Memory) -> Program:

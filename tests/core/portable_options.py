@@ -1,0 +1,35 @@
+"""Prints the programs of models with options, as portable.py prints the rest of core."""
+
+from bits import bits
+
+from tinygpt.core import config
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models import parameters
+from tinygpt.core.models.programs import all_modes
+from tinygpt.core.ops.gpu import Device
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.plan.gpu.lowering import GpuLowered
+
+MODERN = {"norm": "rmsnorm", "positions": "rotary", "qk_norm": "on", "activation": "relu2", "biases": "off"}
+GATED = {"activation": "swiglu", "tied_head": "off", "positions": "none", "dropout": 0.2, "grad_accum": 2}
+
+for changes in (MODERN, GATED, {"kind": "bigram"}):
+    run = config.preset("tiny").replace(**changes)
+    print(run.model.describe(), run.model.d_mlp)
+    for row in parameters.parameters(run.model):
+        print(" ", row.name, bits(row.shape), row.offset, row.size, bits(row.std))
+    modes = all_modes(run)
+    modes.append("init")
+    lowered = Lowered(run, modes, 999, 99)
+    for mode in sorted(lowered.words):
+        print(mode, lowered.plan.size, lowered.words[mode])
+    recipe = GpuLowered(run, Device(), all_modes(run), 999, 99).recipe()
+    for part in sorted(recipe):
+        print(part, bits(recipe[part]))
+
+for wrong in ({"norm": "batchnorm"}, {"biases": False}, {"d_model": 9, "positions": "rotary"}, {"dropout": 1.0}):
+    try:
+        config.preset("tiny").replace(**wrong)
+        print("accepted")
+    except TinyGPTError as error:
+        print("refused:", error)

@@ -1,0 +1,31 @@
+"""What a model is to the programs of a run: logits for tokens, gradients for those of the logits, the next byte's."""
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.ops.op import Program, Tensor
+
+
+class ModelProgram(Program):
+    """A program over N = B * T rows of one model. With `learns`, a backward pass will follow."""
+
+    def __init__(self, mode: str, config: RunConfig, memory: Memory, B: int, T: int, learns: bool) -> None:
+        Program.__init__(self, mode)
+        self.model, self.train = config.model, config.train
+        self.memory = memory
+        self.B, self.T, self.N = B, T, B * T
+        self.learns = learns
+
+    def rows(self, name: str, width: int) -> Tensor:
+        return self.tensor(name, (self.N, width))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The logits [N, V] of all rows."""
+        raise NotImplementedError
+
+    def backward(self, tokens: Tensor, dlogits: Tensor, accumulate: int) -> None:
+        """All gradients. `accumulate` 0 overwrites what is there, 1 adds to it."""
+        raise NotImplementedError
+
+    def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
+        """Those [V] that follow the row `position`; of programs that write."""
+        raise NotImplementedError
