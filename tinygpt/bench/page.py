@@ -27,6 +27,7 @@ from tinygpt.site import build
 
 LABELS = {"wasm": "WebAssembly", "webgpu": "WebGPU"}
 SUFFIXES = {"K": 1e3, "M": 1e6, "G": 1e9}
+MANY = 1_000_000  # steps
 REPEATS = 5  # of a text
 
 
@@ -45,6 +46,7 @@ def measure_page(page: Any, name: str, engine: str, seconds: float) -> Seen:
     """As a person would: choose, train for a while, stop, let it write."""
     page.get_by_label(name, exact=True).check()
     page.get_by_label(LABELS[engine]).check()
+    page.locator("input[name=steps]").fill(str(MANY))  # it must not end by itself
     page.get_by_role("button", name="Train", exact=True).click()
     page.wait_for_selector("[data-phase=training]", timeout=600_000)
     page.wait_for_function(

@@ -221,9 +221,8 @@ class TabHost(Host):
         return True
 
     def keeps(self, kind: str) -> bool:
-        """Only what could be lost: a start can be made again, and what WebAssembly holds is safe."""
-        run = self.session
-        return kind == "last" and run.keepable and run.machine.device is not None and run.progress.step > 0
+        """A start can be made again, and an end is kept once the page has heard of it (`Session.keep_end`)."""
+        return False
 
     async def save(self, kind: str, state: "TabState | None", progress: Progress) -> bool:
         took = self.now() - self.keep_at
@@ -286,7 +285,7 @@ class Session:
         self.parameters = parameter_count(self.config.model)
         self.resumed = origin is not None
         self.kept: TabState | None = None  # where a run that diverges goes back to; None: to its start values
-        self.engine: TabEngine | None = None
+        self.engine: Any = None  # a TabEngine, once it is open
         self.page: Any = None
 
     @labelled
@@ -349,6 +348,11 @@ class Session:
             return json.dumps({"reason": "diverged", "step": self.progress.step, "message": in_labels(str(error))})
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})
+
+    async def keep_end(self) -> None:
+        """What a GPU holds when a run has ended could be lost with it."""
+        if self.machine.device is not None and self.keepable and self.progress.step > 0:
+            await TabHost(self).save("last", await self.engine.export_state(), self.progress)
 
     async def attend(self) -> None:
         """Do what the page has asked for: {"type": "save"} or {"type": "sample", "prompt", "settings"}."""

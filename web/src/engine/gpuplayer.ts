@@ -14,7 +14,6 @@ interface Dispatch {
 const QUERIES = 4096; // timestamps a query set may have
 const WRITTEN_AT_ONCE = 2 ** 27; // bytes that may wait in the queue to be written
 const READ_AT_ONCE = 2 ** 26; // bytes
-const SENT_TOGETHER = 512; // dispatches, at least: fewer submits cost less, but the GPU should begin soon
 
 export class GpuPlayer implements Player {
   readonly threads = 1;
@@ -57,13 +56,8 @@ export class GpuPlayer implements Player {
     const program = this.programs[mode];
     if (!program) throw new Error(`there is no program '${mode}'`);
     this.stopping = false;
-    const together = Math.max(1, Math.ceil(SENT_TOGETHER / program.length));
     let done = 0;
-    while (done < times && !this.stopping) {
-      const turns = Math.min(together, times - done);
-      await this.submit(mode, program, turns);
-      done += turns;
-    }
+    for (; done < times && !this.stopping; done++) await this.submit(mode, program); // several at once are slower here
     return done;
   }
 
@@ -71,12 +65,12 @@ export class GpuPlayer implements Player {
     this.stopping = true;
   }
 
-  private async submit(mode: string, program: Dispatch[], times: number): Promise<void> {
+  private async submit(mode: string, program: Dispatch[]): Promise<void> {
     this.gpu.check();
     const send = (): void => {
       const encoder = this.gpu.device.createCommandEncoder({ label: mode });
       const pass = encoder.beginComputePass({ label: mode });
-      for (let turn = 0; turn < times; turn++) for (const dispatch of program) encode(pass, dispatch);
+      for (const dispatch of program) encode(pass, dispatch);
       pass.end();
       this.gpu.device.queue.submit([encoder.finish()]);
     };

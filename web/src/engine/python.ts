@@ -56,6 +56,7 @@ export interface Session {
   plan(): string;
   open(page: Page, train: Uint8Array, val: Uint8Array, state: Uint8Array | null): Promise<void>;
   train(): Promise<string>;
+  keep_end(): Promise<void>; // the state that a run has ended with, where it could be lost
   attend(): Promise<void>;
   stands(): string; // a Request's `from`
   state_places(): string; // Place[]: the state of a model file, behind its step

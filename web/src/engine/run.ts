@@ -20,6 +20,8 @@ export const say = (message: FromWorker, transfer: Transferable[] = []): void =>
 
 export class Run implements Page {
   training = false;
+  /** What is still done for a run that has ended: nothing else may be meanwhile. */
+  settled: Promise<void> = Promise.resolve();
   private stop = false;
   private asked: Asked[] = [];
   private fault: unknown = null;
@@ -64,6 +66,8 @@ export class Run implements Page {
       this.training = false;
       if (!this.gpu) this.kept = null; // the player's own state is safe
     }
+    if (!this.lost) this.settled = this.session.keep_end().catch((error: unknown) => this.complain(error));
+    await this.settled;
     await this.attend();
   }
 
@@ -75,6 +79,7 @@ export class Run implements Page {
   /** Now, or between two blocks of steps. */
   async ask(request: Asked): Promise<void> {
     this.asked.push(request);
+    await this.settled;
     if (!this.training) await this.attend();
   }
 

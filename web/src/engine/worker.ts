@@ -121,6 +121,7 @@ async function handle(message: ToWorker): Promise<void> {
     case "start":
     case "open":
       if (run?.training) throw new Error("a run is under way; stop it first");
+      await run?.settled;
       await take(message);
       return;
     case "stop":
