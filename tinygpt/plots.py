@@ -69,7 +69,7 @@ def save_loss_plot(
     save(figure, path)
 
 
-PERSISTENT = {"weight": "#2f6fde", "grad": "#7aa5ef", "m": "#e8710a", "v": "#f5b27a"}
+PERSISTENT = {"weight": "#2f6fde", "grad": "#7aa5ef", "slot": "#e8710a"}
 OTHER, FORWARD, BACKWARD, SCRATCH = "#9aa7b2", "#4aa56b", "#c2528b", "#c9cfd4"
 
 
@@ -82,7 +82,8 @@ def save_memory_map(path: Path, title: str, plan: Plan, mode: str) -> None:
     figure, axes = blank(title, "op", "arena (MB)")
     for slot in plan.persistent:
         colour = PERSISTENT.get(slot.tensor.kind, OTHER)
-        axes.add_patch(Rectangle((0, 4e-6 * slot.start), ops, 4e-6 * slot.size, facecolor=colour, linewidth=0))
+        corner, height = (0, 4e-6 * slot.start), 4e-6 * slot.size
+        axes.add_patch(Rectangle(corner, ops, height, facecolor=colour, edgecolor="white", linewidth=0.3))
     for slot in slots:
         leaf = slot.tensor.name.split(".")[-1]
         colour = SCRATCH if slot.tensor.name.startswith("scratch") else BACKWARD if leaf[0] == "d" else FORWARD
@@ -92,10 +93,10 @@ def save_memory_map(path: Path, title: str, plan: Plan, mode: str) -> None:
         )
     axes.set_xlim(0, ops)
     axes.set_ylim(0, 4e-6 * plan.size)
-    colours = {"weights": PERSISTENT["weight"], "gradients": PERSISTENT["grad"], "AdamW m": PERSISTENT["m"]}
-    colours |= {"AdamW v": PERSISTENT["v"], "forward": FORWARD, "backward": BACKWARD, "scratch": SCRATCH}
+    colours = {"weights": PERSISTENT["weight"], "gradients": PERSISTENT["grad"], "optimizer": PERSISTENT["slot"]}
+    colours |= {"forward": FORWARD, "backward": BACKWARD, "scratch": SCRATCH}
     patches = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
-    figure.legend(handles=patches, loc="outside lower center", ncols=7, frameon=False, labelcolor=INK, fontsize=8)
+    figure.legend(handles=patches, loc="outside lower center", ncols=6, frameon=False, labelcolor=INK, fontsize=8)
     save(figure, path)
 
 

@@ -192,7 +192,8 @@ def test_a_state_that_does_not_fit_the_config(tmp_path):
     sample = sample_checkpoint()
     for state in (
         sample.state._replace(w=sample.state.w[:-1]),
-        sample.state._replace(v=None),
+        sample.state._replace(slots={"m": sample.state.slots["m"]}),
+        sample.state._replace(slots={**sample.state.slots, "v": sample.state.w[:-1]}),
         sample.state._replace(step=-1),
         sample.state._replace(step=2**31),
     ):

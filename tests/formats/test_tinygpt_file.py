@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from format_samples import MODEL, OriginalFile, assert_same, packed, sample_checkpoint
+from format_samples import MODEL, OriginalFile, assert_same, packed, sample_checkpoint, sgd_checkpoint
 
 from tinygpt.core.config import ModelConfig, RunConfig
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.progress import Progress
 from tinygpt.formats import (
@@ -69,6 +70,34 @@ def test_same_checkpoint_same_bytes(tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "c").read_bytes()
 
 
+def test_another_optimizer_has_its_own_slots(tmp_path):
+    checkpoint = sgd_checkpoint()
+    save_tinygpt(tmp_path / "a.tinygpt", checkpoint)
+    header = read_header(tmp_path / "a.tinygpt")
+    assert (header["slots"], header["stateByteLength"]) == (["m"], 4 + 8 * parameter_count(MODEL))
+    assert_same(checkpoint, load_tinygpt(tmp_path / "a.tinygpt"))
+
+
+def test_slots_are_written_in_the_optimizers_order(tmp_path):
+    checkpoint = sample_checkpoint()
+    turned = checkpoint.state._replace(slots={name: checkpoint.state.slots[name] for name in ("v", "m")})
+    save_tinygpt(tmp_path / "a", checkpoint)
+    save_tinygpt(tmp_path / "b", replace(checkpoint, state=turned))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_what_an_unknown_optimizer_kept_is_read_and_only_its_weights_are_written_again(tmp_path):
+    original = OriginalFile()
+    config = {**original.config, "optimizer": "adafactor"}
+    (tmp_path / "a").write_bytes(original.v2(slots=["rows", "columns"], config=config))
+    found = load_tinygpt(tmp_path / "a")
+    assert list(found.state.slots) == ["rows", "columns"] and found.left_out == ["config.optimizer"]
+    with pytest.raises(TinyGPTError, match="keeps rows, columns trained this model, but adamw keeps m, v"):
+        save_tinygpt(tmp_path / "b", found)
+    save_tinygpt(tmp_path / "b", found, include_optimizer=False)
+    assert load_tinygpt(tmp_path / "b").state.w.tobytes() == found.state.w.tobytes()
+
+
 def test_bytes_are_as_documented(tmp_path):
     checkpoint = sample_checkpoint()
     save_tinygpt(tmp_path / "a.tinygpt", checkpoint)
@@ -79,6 +108,7 @@ def test_bytes_are_as_documented(tmp_path):
     assert header["sha256"] == hashlib.sha256(state).hexdigest()
     assert header["stateByteLength"] == len(state)
     assert (header["layout"], header["dtype"], header["includesOptimizerState"]) == ("out_in", "float32", True)
+    assert header["slots"] == ["m", "v"]
     assert header["config"]["dModel"] == 4 and header["config"]["learningRate"] == 1.1e-3
     assert header["config"]["maxSteps"] == 77 and header["config"]["backend"] == "native"
     assert header["rng"] == {"generator": "philox4x32-10", "seed": 4294967295, "step": 40}
@@ -86,7 +116,7 @@ def test_bytes_are_as_documented(tmp_path):
     floats = np.frombuffer(state, "<f4", offset=4)
     for row, entry in zip(parameters(MODEL), header["manifest"], strict=True):
         assert (entry["name"], tuple(entry["shape"])) == (row.name, row.shape)
-        for index, vector in enumerate((checkpoint.state.w, checkpoint.state.m, checkpoint.state.v)):
+        for index, vector in enumerate((checkpoint.state.w, *checkpoint.state.slots.values())):
             start = entry["floatOffset"] + index * row.size
             np.testing.assert_array_equal(floats[start : start + row.size], vector[row.offset : row.offset + row.size])
     assert read_header(tmp_path / "a.tinygpt") == header

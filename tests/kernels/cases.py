@@ -103,6 +103,10 @@ CASES: dict[str, list[Dims]] = {
     + [{"N": 31, "C": 17, "seed": 1337, "site": 1, "rate": 0.1, "residual": None}],
     "cross_entropy": [{"N": N, "V": V, "count": 3 * N} for N, V in [(1, 1), (3, 5), (1, 256), (31, 256), (129, 100)]]
     + [{"N": 17, "V": 256, "count": 17, "dlogits": None}],
+    "sgd": [
+        {"P": P, "decayed": decayed, "rows": 1 + i, "counters": [10 * i, 1, 2, 3], "momentum": 0.9}
+        for i, (P, decayed) in enumerate(ADAMW)
+    ],
     "mean_loss": [
         {"N": N, "accumulate": i % 2, "count": (1 + i) * N} for i, N in enumerate([1, 1, 3, 31, 64, 129, 1000, 1024])
     ],
@@ -194,6 +198,8 @@ def random_tensor(kernel: str, name: str, shape: tuple[int, ...], dims: Dims, ra
         normal *= 4
         normal[0] += 200  # exp would overflow
         return normal
+    if kernel == "sgd" and name == "rates":
+        return 0.03 * (1 + np.arange(shape[0]))[:, None] * [1, 0.1]  # lr, decay
     if name == "losses":
         return np.abs(normal) + 2
     if name == "norm":

@@ -309,6 +309,13 @@ def mean_loss(*, losses, loss, N, accumulate, count, **_) -> Bounds:
     return {"loss": gamma(N + 1) * (np.abs(losses).sum() / count + old(loss, accumulate)) + np.zeros(1)}
 
 
+def sgd(*, grads, norm, rates, counters, weights, m, rows, momentum, **_) -> Bounds:
+    lr, _decay = rates[counters[0] % rows]
+    m_size = momentum * np.abs(m) + np.abs(grads * norm[1])
+    m_off = 3 * U * m_size
+    return {"weights": 3 * U * np.abs(weights) + lr * (2 * U * m_size + m_off), "m": m_off}
+
+
 def grad_norm(*, grads, P, limit, **_) -> Bounds:
     norm = np.sqrt(np.square(grads).sum())
     relative = gamma(P + 1) / 2 + SQRT  # a square root halves a relative error
@@ -367,6 +374,7 @@ BOUNDS = {
         dropout,
         cross_entropy,
         mean_loss,
+        sgd,
         grad_norm,
         adamw,
         cache_fill,

@@ -64,8 +64,8 @@ def test_capturing_leaves_no_trace(config):
     train(eager, range(1, 2))
     a, b = run_now(graph.export_state()), run_now(eager.export_state())
     assert a.step == b.step == 1
-    assert np.allclose(a.m, b.m, rtol=1e-3, atol=1e-5 * np.abs(b.m).max())
-    assert np.allclose(a.v, b.v, rtol=1e-3, atol=1e-5 * np.abs(b.v).max())
+    assert np.allclose(a.slots["m"], b.slots["m"], rtol=1e-3, atol=1e-5 * np.abs(b.slots["m"]).max())
+    assert np.allclose(a.slots["v"], b.slots["v"], rtol=1e-3, atol=1e-5 * np.abs(b.slots["v"]).max())
     assert all(count.item() == 1 for count in graph.moments("step"))
 
 
@@ -75,7 +75,7 @@ def test_the_rate_is_read_at_every_replay(config):
     before = run_now(graph.export_state())
     train(graph, range(3, 5), lr=0.0)
     after = run_now(graph.export_state())
-    assert np.array_equal(after.w, before.w) and not np.array_equal(after.m, before.m)
+    assert np.array_equal(after.w, before.w) and not np.array_equal(after.slots["m"], before.slots["m"])
 
 
 @EACH_MODE

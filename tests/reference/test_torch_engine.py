@@ -47,7 +47,7 @@ def windows(text: bytes, offsets: list[int], ctx: int) -> torch.Tensor:
 def adamw_by_hand(config: RunConfig, state: State, gradient: np.ndarray, lr: float) -> State:
     """One step in float64, as design.md states it."""
     c = config.train
-    g, w, m, v = (a.astype(np.float64) for a in (gradient, state.w, state.m, state.v))
+    g, w, m, v = (a.astype(np.float64) for a in (gradient, state.w, state.slots["m"], state.slots["v"]))
     norm = math.sqrt((g**2).sum())
     if c.grad_clip:
         g *= min(1.0, c.grad_clip / (norm + 1e-6))
@@ -58,7 +58,7 @@ def adamw_by_hand(config: RunConfig, state: State, gradient: np.ndarray, lr: flo
     decay = np.concatenate(
         [np.full(row.size, c.weight_decay if row.decay else 0.0) for row in parameters(config.model)]
     )
-    return State(step, w - lr * decay * w - lr * update, m, v)
+    return State(step, w - lr * decay * w - lr * update, {"m": m, "v": v})
 
 
 @pytest.mark.parametrize("clip", [0.0, 0.5, 1e6])
@@ -82,8 +82,9 @@ def test_a_step_is_the_stated_clip_and_adamw(little, noise, clip, weight_decay):
         assert run_now(engine.read_metrics())[0].grad_norm == pytest.approx(norm, rel=1e-5)
         assert after.step == step == expected.step
         # A handful of float32 roundings of each term; the clip's norm is a float32 sum.
-        assert np.allclose(after.m, expected.m, rtol=1e-5, atol=8 * EPS32 * np.abs(expected.m).max())
-        assert np.allclose(after.v, expected.v, rtol=2e-5, atol=8 * EPS32 * np.abs(expected.v).max())
+        for name, rtol in (("m", 1e-5), ("v", 2e-5)):
+            wanted = expected.slots[name]
+            assert np.allclose(after.slots[name], wanted, rtol=rtol, atol=8 * EPS32 * np.abs(wanted).max())
         moved = np.abs(expected.w - before.w).max()
         assert np.abs(after.w - expected.w).max() < 4 * EPS32 * np.abs(before.w).max() + 1e-4 * moved
 
@@ -106,7 +107,7 @@ def test_accumulated_micro_batches_are_one_large_batch(little, noise):
     parts = loaded(little.replace(batch=4, grad_accum=3), noise)
     a, b = train(big, range(1, 8)), train(parts, range(1, 8))
     assert np.allclose(a, b, rtol=0, atol=64 * EPS32)
-    norms = [run_now(engine.export_state()).v for engine in (big, parts)]
+    norms = [run_now(engine.export_state()).slots["v"] for engine in (big, parts)]
     assert np.allclose(norms[0], norms[1], rtol=1e-3, atol=1e-4 * norms[0].max())
 
 
@@ -114,7 +115,7 @@ def test_the_start_is_cores(little, noise):
     state = run_now(loaded(little, noise).export_state())
     assert state.step == 0
     assert np.array_equal(state.w, initial_weights(little.model, little.train.seed))
-    assert not state.m.any() and not state.v.any()
+    assert not state.slots["m"].any() and not state.slots["v"].any()
 
 
 def test_the_same_seed_gives_the_same_losses_bit_for_bit(little, noise):

@@ -12,13 +12,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bad_headers import CHANGES, JSON_FAULTS, parts, put
-from format_samples import OriginalFile, packed, sample_checkpoint
+from format_samples import OriginalFile, packed, sample_checkpoint, sgd_checkpoint
 from test_tab import evaluate
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import left_out_sentence
 from tinygpt.core.models.parameters import parameters
+from tinygpt.core.optimizers import optimizer_of
 from tinygpt.formats import load_tinygpt, save_tinygpt
 
 OPEN = """
@@ -51,8 +52,8 @@ def in_python(path, file: bytes) -> dict:
         found = load_tinygpt(path)
     except TinyGPTError as fault:
         return {"error": str(fault).removeprefix(f"{path}: ")}
-    w, *moments = found.state[1:]
-    vectors = [w] + [np.zeros_like(w) if vector is None else vector for vector in moments]
+    w, slots = found.state.w, found.state.slots
+    vectors = [w] + [slots.get(name, np.zeros_like(w)) for name in optimizer_of(found.config.train).slots]
     every = parameters(found.config.model)
     state = b"".join(vector[row.offset : row.offset + row.size] for row in every for vector in vectors)
     progress = found.progress
@@ -115,6 +116,8 @@ def test_good_files(chromium, tmp_path, good):
     files += [full.v2(layout="in_out", manifest=turned), full.v2(manifest=turned), full.v2(manifest=alone)]
     files.append(full.v2(sample="\ud83d\ude00 \ud83d!", colour=1, lossHistory=[[1, 5], [2, None], "x", [3, 4]]))
     files.append(full.v2(finalLoss={"step": 9, "train": 3.5, "val": None}, bestVal={"loss": 3.0, "step": 2}))
+    save_tinygpt(tmp_path / "sgd.tinygpt", sgd_checkpoint())
+    files += [(tmp_path / "sgd.tinygpt").read_bytes(), full.v2(slots=["rows", "columns"])]
     results = assert_agree(chromium, tmp_path, files)
     assert not any("error" in result for result in results)
     assert results[1]["state"] == results[2]["state"] == results[6]["state"] != results[5]["state"]
@@ -190,8 +193,8 @@ def test_an_originals_file_is_saved_as_one_of_ours(chromium, tmp_path, optimizer
     (tmp_path / "saved.tinygpt").write_bytes(base64.b64decode(saved))
     checkpoint = load_tinygpt(tmp_path / "saved.tinygpt")
     if not optimizer:
-        assert not checkpoint.state.m.any() and not checkpoint.state.v.any()
-        checkpoint = replace(checkpoint, state=checkpoint.state._replace(m=None, v=None))
+        assert not checkpoint.state.slots["m"].any() and not checkpoint.state.slots["v"].any()
+        checkpoint = replace(checkpoint, state=checkpoint.state._replace(slots={}))
     original.assert_loaded(checkpoint)
     assert checkpoint.progress.history.points == [(1, 5.5), (62, 4.0), (123, 3.0)]
 

@@ -55,5 +55,7 @@ def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
 
 
 def on_engine(checkpoint: Checkpoint, choice: EngineChoice) -> Engine:
-    """To sample from or to measure: AdamW's moments stay behind."""
-    return make_engine(checkpoint.config, choice, checkpoint.state._replace(m=None, v=None))
+    """To sample from or to measure: what the optimizer keeps stays behind."""
+    from tinygpt.formats.checkpoint import weights_alone
+
+    return make_engine(checkpoint.config, choice, weights_alone(checkpoint).state)

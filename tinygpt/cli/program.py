@@ -173,13 +173,14 @@ def show_arena(output: Output, mode: str, lowered: Lowered) -> None:
     temporary = plan.temporary[mode]
     kinds: dict[str, int] = {}
     for slot in plan.persistent:
-        kinds[slot.tensor.kind] = kinds.get(slot.tensor.kind, 0) + 4 * slot.size
+        kind = f"optimizer's {slot.tensor.name}" if slot.tensor.kind == "slot" else f"{slot.tensor.kind}s"
+        kinds[kind] = kinds.get(kind, 0) + 4 * slot.size
     end = max((slot.start + slot.size for slot in temporary), default=plan.persistent_size)
     asked = sum(slot.size for slot in temporary)
     output.say()
     output.facts(
         [
-            *((f"{kind}s" if kind not in "mv" else f"AdamW's {kind}", size_of(size)) for kind, size in kinds.items()),
+            *((kind, size_of(size)) for kind, size in kinds.items()),
             ("activations", f"{size_of(4 * (end - plan.persistent_size))}, shared by {size_of(4 * asked)} of tensors"),
             ("arena", f"{size_of(plan.bytes())} for all programs, allocated once"),
         ]

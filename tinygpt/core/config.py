@@ -187,10 +187,12 @@ class TrainConfig(Settings):
         text("schedule", "constant", ("constant", "cosine"), "learning-rate schedule after the warm-up"),
         whole("warmup", 0, 0, 1000000000, "steps of linear warm-up", "warm-up"),
         real("min_lr", 3e-5, 0.0, 10.0, "where the cosine schedule ends", "lowest rate"),
+        text("optimizer", "adamw", ("adamw", "sgd"), "how a step follows from the gradient", fixed=True),
         real("beta1", 0.9, 0.0, 0.999999, "AdamW: decay of the gradient's mean"),
         real("beta2", 0.95, 0.0, 0.999999, "AdamW: decay of the gradient's square"),
         real("eps", 1e-8, 1e-16, 1.0, "AdamW: added to the root of the square"),
-        real("weight_decay", 0.1, 0.0, 10.0, "AdamW: decay of tensors of two or more dims", "weight decay"),
+        real("momentum", 0.9, 0.0, 0.999999, "SGD: what a gradient is still worth a step later"),
+        real("weight_decay", 0.1, 0.0, 10.0, "decay of tensors of two or more dims", "weight decay"),
         real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off", "gradient clip"),
         whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches a step"),
         real("dropout", 0.0, 0.0, 0.9, "share of the numbers that a training step leaves out at random"),
@@ -209,9 +211,11 @@ class TrainConfig(Settings):
     schedule: str
     warmup: int
     min_lr: float
+    optimizer: str
     beta1: float
     beta2: float
     eps: float
+    momentum: float
     weight_decay: float
     grad_clip: float
     grad_accum: int

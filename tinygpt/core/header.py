@@ -41,7 +41,7 @@ RUN_KEYS = (
     "data",
     "lora",
 )
-STATE_KEYS = ("manifest", "includesOptimizerState", "stateByteLength", "layout", "dtype", "sha256")
+STATE_KEYS = ("manifest", "includesOptimizerState", "slots", "stateByteLength", "layout", "dtype", "sha256")
 KEYS = RUN_KEYS + ("savedAt", "step") + STATE_KEYS
 
 # Everything of a checkpoint but its state. left_out: names of what was not understood.
@@ -84,15 +84,16 @@ def encode_run(
     }
 
 
-def encode_state(model: ModelConfig, arrays: int, digest: str) -> "Json":
-    """What stands in the header of the state: `arrays` is 3 (w, m, v) or 1 (w); floatOffset counts floats behind
-    the step."""
+def encode_state(model: ModelConfig, slots: "Sequence[str]", digest: str) -> "Json":
+    """What stands in the header of the state, which has w and the slots; floatOffset counts floats behind the step."""
+    arrays = 1 + len(slots)
     entries = []
     for row in parameters(model):
         entries.append({"name": row.name, "shape": list(row.shape), "floatOffset": arrays * row.offset})
     return {
         "manifest": entries,
-        "includesOptimizerState": arrays == 3,
+        "includesOptimizerState": len(slots) > 0,
+        "slots": list(slots),
         "stateByteLength": 4 + 4 * arrays * parameter_count(model),
         "layout": OUT_IN,
         "dtype": "float32",

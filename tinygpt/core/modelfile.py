@@ -28,18 +28,19 @@ STEP = "<i"
 STEP_BYTES = 4
 FLOAT_BYTES = 4
 IN_OUT = "in_out"
+UNNAMED_SLOTS = ("m", "v")  # of the files that do not say: the original's, and ours while AdamW was all there was
 LARGEST_STEP = 2**31 - 1
 LARGEST_DIM = 2**31
 
 DAMAGED = "the state does not match its sha256: the file is damaged"
 NOT_FINITE = "holds NaN or infinity, so the model is of no use: its training has diverged"  # behind a tensor's name
 
-# Where a tensor lies: w at float `at` behind the step, then m and v; in the model's order at `offset`.
+# Where a tensor lies: w at float `at` behind the step, then the slots; in the model's order at `offset`.
 # `turned`: the file has it as [in, out], and the model as its shape says.
 Piece = namedtuple("Piece", ("name", "at", "offset", "shape", "size", "turned"))
 
-# arrays: 3 (w, m, v) or 1 (w). sha256: "" where the file states none. pieces: in the file's order.
-Front = namedtuple("Front", ("version", "header", "run", "step", "sha256", "arrays", "pieces"))
+# slots: names of the vectors that follow w. sha256: "" where the file states none. pieces: in the file's order.
+Front = namedtuple("Front", ("version", "header", "run", "step", "sha256", "slots", "pieces"))
 
 
 def header_length(prefix: bytes, size: int) -> int:
@@ -64,7 +65,8 @@ def read_front(prefix: bytes, text: str, step_bytes: bytes, size: int) -> Front:
     state_bytes = size - PREFIX_BYTES - header_length(prefix, size)
     header = parse_object(text, "the header")
     run = decode_run(header, read_step(step_bytes))
-    arrays = count_arrays(header, run.config.model, state_bytes)
+    slots = read_slots(header, run.config.model, state_bytes)
+    arrays = 1 + len(slots)
     layout = header.get("layout")
     if layout not in (None, IN_OUT, OUT_IN):
         raise TinyGPTError(f"layout must be '{IN_OUT}' or '{OUT_IN}', not {quoted(layout)}")
@@ -80,7 +82,7 @@ def read_front(prefix: bytes, text: str, step_bytes: bytes, size: int) -> Front:
         run=run,
         step=read_step(step_bytes),
         sha256="" if header.get("sha256") is None else text_of(header["sha256"], "sha256").lower(),
-        arrays=arrays,
+        slots=slots,
         pieces=pieces_of(order, arrays, layout != OUT_IN),  # no layout: the original wrote it, as [in, out]
     )
 
@@ -91,28 +93,39 @@ def read_step(step_bytes: bytes) -> int:
     return whole(struct.unpack(STEP, step_bytes)[0], "the state's step", 0, LARGEST_STEP)
 
 
-def count_arrays(header: "Json", model: ModelConfig, state_bytes: int) -> int:
-    """3 where m and v are there, else 1, once the file's size agrees with all that the header says of it."""
+def read_slots(header: "Json", model: ModelConfig, state_bytes: int) -> "tuple[str, ...]":
+    """Those that are there, once the file's size agrees with all that the header says of it."""
     stated_bytes = header.get("stateByteLength")
     if stated_bytes is not None and whole(stated_bytes, "stateByteLength") != state_bytes:
         raise TinyGPTError(f"the header promises {stated_bytes} bytes of state, but {state_bytes} follow it")
+    named = slot_names(header.get("slots"))
     array_bytes = FLOAT_BYTES * parameter_count(model)
     has_optimizer = header.get("includesOptimizerState")
     if has_optimizer is None:
-        has_optimizer = state_bytes == STEP_BYTES + 3 * array_bytes
+        has_optimizer = state_bytes == STEP_BYTES + (1 + len(named)) * array_bytes
     if has_optimizer is not True and has_optimizer is not False:
         raise TinyGPTError(f"includesOptimizerState must be true or false, not {quoted(has_optimizer)}")
-    arrays = 3 if has_optimizer else 1
-    expected = STEP_BYTES + arrays * array_bytes
+    slots = named if has_optimizer else ()
+    expected = STEP_BYTES + (1 + len(slots)) * array_bytes
     if state_bytes != expected:
         raise TinyGPTError(f"the config's model takes {expected} bytes of state, but {state_bytes} follow the header")
-    return arrays
+    return slots
+
+
+def slot_names(stated: "Any") -> "tuple[str, ...]":
+    """Those that a file with optimizer state has."""
+    if stated is None:
+        return UNNAMED_SLOTS
+    strange = not isinstance(stated, list) or [name for name in stated if not isinstance(name, str)]
+    if strange or len(set(stated)) < len(stated):
+        raise TinyGPTError(f"slots must be a list of names, each another, not {quoted(stated)}")
+    return tuple(stated)
 
 
 def manifest_order(manifest: "Any", model: ModelConfig, layout: str | None, arrays: int) -> list[Parameter]:
     """The parameters in the manifest's order, once every entry agrees with the config.
 
-    A floatOffset may count the state's floats (w, m and v) or the weights' alone: both are in use.
+    A floatOffset may count the state's floats (w and the slots) or the weights' alone: both are in use.
     """
     if not isinstance(manifest, list):
         raise TinyGPTError(f"manifest must be a list, not {quoted(manifest)}")

@@ -25,6 +25,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import encode_run, encode_state
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
+from tinygpt.core.optimizers import check_slots, optimizer_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.recipe import device_of
@@ -51,8 +52,6 @@ KEEP_FIRST = 5.0
 KEEP_EVERY = 30.0
 KEEP_SHARE = 20
 KEEP_LARGEST = 2**30
-STATE_BYTES = 12  # a parameter: its value and AdamW's two moments
-MOMENTS = ("m", "v")  # have a place even where a model only writes: it may go on to train
 
 
 def facts() -> str:
@@ -84,7 +83,7 @@ class Held:
 
 
 class TabState:
-    """A model's state outside of its player: weights and moments as a model file has them."""
+    """A model's state outside of its player: weights and slots as a model file has them."""
 
     def __init__(self, step: int, held: Held) -> None:
         self.step = step
@@ -134,11 +133,12 @@ class TabMachine(Machine):
         return self.planned[1]
 
     def lowered(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
+        kept = optimizer_of(config.train).slots  # even where a model only writes: it may go on to train
         if self.device is None:
-            return Lowered(config, modes, train_bytes, val_bytes, MOMENTS)
+            return Lowered(config, modes, train_bytes, val_bytes, kept)
         device = device_of(self.device)
         device.f16 = False  # what the page trains, it trains in float32
-        return GpuLowered(config, device, modes, train_bytes, val_bytes, MOMENTS)
+        return GpuLowered(config, device, modes, train_bytes, val_bytes, kept)
 
     async def open(self, lowered: "Any") -> TabPlayer:
         recipe = json.dumps(lowered.recipe())
@@ -279,10 +279,14 @@ class Session:
         self.machine = TabMachine(asked.get("device"))
         self.prompt = (asked.get("prompt") or "\n").encode()
         self.trains = asked["bytes"] is not None
+        self.found_slots = [] if origin is None else origin["slots"]
+        if self.trains:
+            check_slots(self.config.train, self.found_slots)
         corpus = asked["bytes"] or 0
         self.train_bytes = train_bytes(corpus, self.config.train.val_fraction)
         self.val_bytes = corpus - self.train_bytes
         self.parameters = parameter_count(self.config.model)
+        self.slots = optimizer_of(self.config.train).slots
         self.resumed = origin is not None
         self.kept: TabState | None = None  # where a run that diverges goes back to; None: to its start values
         self.engine: Any = None  # a TabEngine, once it is open
@@ -317,7 +321,7 @@ class Session:
 
     @property
     def state_bytes(self) -> int:
-        return STATE_BYTES * self.parameters
+        return 4 * (1 + len(self.slots)) * self.parameters
 
     @property
     def keepable(self) -> bool:
@@ -369,7 +373,9 @@ class Session:
 
     def stands(self) -> str:
         """What another session needs to know to go on from here."""
-        return json.dumps({"config": self.config.as_dict(), "progress": self.progress.as_dict()})
+        return json.dumps(
+            {"config": self.config.as_dict(), "progress": self.progress.as_dict(), "slots": self.found_slots}
+        )
 
     def state_places(self) -> str:
         """Where the state of a model file lies, behind its step."""
@@ -381,5 +387,5 @@ class Session:
     def header(self, progress: Progress) -> "dict[str, Any]":
         """Of a file as the run stands; JavaScript fills in the digest and the date."""
         header = encode_run(self.config, progress, self.machine.name, {}, None, "")
-        header.update(encode_state(self.config.model, 3, ""))
+        header.update(encode_state(self.config.model, self.slots, ""))
         return header

@@ -9,6 +9,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import left_out_sentence
 from tinygpt.core.modelfile import DAMAGED, NOT_FINITE, Piece, header_length, read_front
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.optimizers import optimizer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +39,16 @@ def front(request: str, header: str) -> str:
 def facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str, Any]":
     found = read_front(prefix, header, step, size)
     run = found.run
+    own = optimizer_of(run.config.train).slots
     return {
         "config": run.config.as_dict(),
         "progress": run.progress.as_dict(),
         "leftOut": left_out_sentence(run.left_out),
         "parameters": parameter_count(run.config.model),
-        "arrays": found.arrays,
+        "arrays": 1 + len(found.slots),
+        "slots": found.slots,
+        "vectors": 1 + len(own),
+        "taken": 1 + (len(own) if found.slots == own else 0),
         "sha256": found.sha256,
         "pieces": [move_of(piece) for piece in found.pieces],
         "damaged": DAMAGED,

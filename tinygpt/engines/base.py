@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +18,12 @@ FloatArray = npt.NDArray[np.float32]
 class State(NamedTuple):
     """A model's whole state: flat float32 vectors over all parameters, in the order of `core.models.parameters`.
 
-    `m` and `v` are AdamW's moments; both are None for weights without optimizer state.
+    `slots` are the vectors that the optimizer keeps, by name; weights alone have none.
     """
 
     step: int
     w: FloatArray
-    m: FloatArray | None = None
-    v: FloatArray | None = None
+    slots: Mapping[str, FloatArray] = MappingProxyType({})
 
 
 class TerminalEngine(ProgramEngine):
@@ -33,11 +34,10 @@ class TerminalEngine(ProgramEngine):
             return self.state  # type: ignore[no-any-return]
         if self.player is None:
             await self.plan([])
-        return State(self.step, *[await self.vector(name) for name in ("weights", "m", "v")])  # type: ignore[arg-type]
+        slots = {name: await self.vector(name) for name in self.slots if self.has(name)}
+        return State(self.step, await self.vector("weights"), slots)
 
-    async def vector(self, name: str) -> FloatArray | None:
-        if not self.has(name):
-            return None
+    async def vector(self, name: str) -> FloatArray:
         return np.frombuffer(await self.player.read(self.vector_places(name)), dtype=np.float32)
 
     async def import_state(self, state: State) -> None:
@@ -46,11 +46,14 @@ class TerminalEngine(ProgramEngine):
             self.state = state
             self.step = state.step
             return
-        for name, values in (("weights", state.w), ("m", state.m), ("v", state.v)):
+        await self.write_vector("weights", state.w)
+        for name in self.slots:
             if self.has(name):
-                vector = np.zeros(len(state.w), np.float32) if values is None else values
-                await self.player.write(self.vector_places(name), np.ascontiguousarray(vector, dtype="<f4"))
+                await self.write_vector(name, state.slots[name] if state.slots else np.zeros_like(state.w))
         await self.set_step(state.step)
+
+    async def write_vector(self, name: str, values: FloatArray) -> None:
+        await self.player.write(self.vector_places(name), np.ascontiguousarray(values, dtype="<f4"))
 
 
 def open_now(engine: ProgramEngine, modes: list[str]) -> None:

@@ -58,8 +58,8 @@ class NativeMachine(Machine):
         return Lowered(config, modes, train_bytes, val_bytes)
 
     async def open(self, lowered: Lowered) -> NativePlayer:
-        exported = sum(tensor.size for tensor in lowered.tensors if tensor.kind in ("weight", "m", "v"))
-        trains = any(tensor.kind == "m" for tensor in lowered.tensors)
+        exported = sum(tensor.size for tensor in lowered.tensors if tensor.kind in ("weight", "slot"))
+        trains = any(tensor.kind == "slot" for tensor in lowered.tensors)
         check_memory(lowered.bytes() + (4 * exported if trains else 0))  # a checkpoint takes a copy of it
         return NativePlayer(lowered.recipe(), self.threads, self.lanes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import Run, encode_run
 from tinygpt.core.modelfile import NOT_FINITE
 from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.optimizers import check_slots, optimizer_of
 from tinygpt.core.progress import Progress
 from tinygpt.engines.base import FloatArray, State
 
@@ -46,17 +47,30 @@ def describe(checkpoint: Checkpoint) -> dict[str, Any]:
     return encode_run(c.config, c.progress, c.backend, c.data, c.lora, c.saved_at)
 
 
-def checked_vectors(checkpoint: Checkpoint) -> list[FloatArray]:
-    """The state's vectors (w, or w, m and v) as little-endian float32, which copies nothing on most machines."""
-    state = checkpoint.state
-    if (state.m is None) != (state.v is None):
-        raise TinyGPTError("an optimizer state needs both moments, m and v, or neither")
-    vectors = [np.ascontiguousarray(x, dtype="<f4") for x in (state.w, state.m, state.v) if x is not None]
+def weights_alone(checkpoint: Checkpoint) -> Checkpoint:
+    """Without what the optimizer keeps."""
+    return replace(checkpoint, state=State(checkpoint.state.step, checkpoint.state.w))
+
+
+def checked_state(checkpoint: Checkpoint) -> State:
+    """Slots in the optimizer's order, all as little-endian float32, which copies nothing on most machines."""
+    state, train = checkpoint.state, checkpoint.config.train
+    check_slots(train, list(state.slots))
+    order = optimizer_of(train).slots if state.slots else ()
     count = parameter_count(checkpoint.config.model)
-    for vector in vectors:
+    for vector in vectors_of(state):
         if vector.shape != (count,):
             raise TinyGPTError(f"the config's model has {count} parameters, but the state has shape {vector.shape}")
-    return vectors
+    return State(state.step, little_endian(state.w), {name: little_endian(state.slots[name]) for name in order})
+
+
+def vectors_of(state: State) -> list[FloatArray]:
+    """As a file has them, tensor by tensor."""
+    return [state.w, *state.slots.values()]
+
+
+def little_endian(values: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(values, dtype="<f4")
 
 
 def require_finite(name: str, values: FloatArray) -> None:
@@ -67,6 +81,5 @@ def require_finite(name: str, values: FloatArray) -> None:
 def require_finite_state(checkpoint: Checkpoint) -> None:
     state = checkpoint.state
     for row in parameters(checkpoint.config.model):
-        for vector in (state.w, state.m, state.v):
-            if vector is not None:
-                require_finite(row.name, vector[row.offset : row.offset + row.size])
+        for vector in vectors_of(state):
+            require_finite(row.name, vector[row.offset : row.offset + row.size])

@@ -18,7 +18,7 @@ from tinygpt.engines.base import FloatArray, State
 from tinygpt.files import decoded, faults_of, read_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.byte_tokenizer import tokenizer_config_json, tokenizer_json
-from tinygpt.formats.checkpoint import Checkpoint, checked_vectors, with_state
+from tinygpt.formats.checkpoint import Checkpoint, checked_state, weights_alone, with_state
 from tinygpt.formats.plain_json import Json, dumps
 from tinygpt.formats.safetensors_file import describe_run, described_step
 from tinygpt.formats.tensor_file import TensorFile, open_tensors, write_tensors
@@ -84,7 +84,7 @@ def save_huggingface(folder: str | os.PathLike[str], checkpoint: Checkpoint) -> 
                 f"GPT-2, which transformers opens, has no counterpart of {', '.join(model.options())}; "
                 f"write a .tinygpt or .safetensors file"
             )
-        w = checked_vectors(checkpoint)[0]
+        w = checked_state(weights_alone(checkpoint)).w
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         tensors = {joined.name: join(w, joined) for joined in joined_tensors(model)}

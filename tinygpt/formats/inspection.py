@@ -42,7 +42,7 @@ def tinygpt_facts(front: Front, digest: str) -> Json:
     return {
         "version": front.version,
         "layout": front.header.get("layout"),  # None: a file of the original, read as [in, out]
-        "has_optimizer": front.arrays == 3,
+        "has_optimizer": len(front.slots) > 0,
         "sha256": digest,
         "sha256_ok": front.sha256 == digest if front.sha256 else None,  # None: the file states none
     }

@@ -13,7 +13,7 @@ from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.strict_json import parse_object, whole
 from tinygpt.engines.base import State
 from tinygpt.files import faults_of
-from tinygpt.formats.checkpoint import Checkpoint, checked_vectors, describe, with_state
+from tinygpt.formats.checkpoint import Checkpoint, checked_state, describe, weights_alone, with_state
 from tinygpt.formats.plain_json import Json, dumps
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
 
@@ -31,7 +31,7 @@ def described_step(description: Json) -> int:
 
 def save_safetensors(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
     with faults_of(path, "write"):
-        w = checked_vectors(checkpoint)[0]
+        w = checked_state(weights_alone(checkpoint)).w
         tensors = {
             row.name: w[row.offset : row.offset + row.size].reshape(row.shape)
             for row in parameters(checkpoint.config.model)

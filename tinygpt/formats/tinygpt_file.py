@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+from dataclasses import replace
 from io import BufferedReader, BufferedWriter
 
 import numpy as np
@@ -26,15 +27,17 @@ from tinygpt.core.modelfile import (
 )
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.strict_json import LONGEST_TEXT, whole
-from tinygpt.engines.base import FloatArray, State
+from tinygpt.engines.base import State
 from tinygpt.files import decoded, faults_of, open_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import (
     Checkpoint,
-    checked_vectors,
+    checked_state,
     describe,
     require_finite,
     require_finite_state,
+    vectors_of,
+    weights_alone,
     with_state,
 )
 from tinygpt.formats.plain_json import Json, dumps
@@ -45,35 +48,35 @@ DIGEST_LENGTH = 64  # hex digits of a SHA-256
 def save_tinygpt(path: str | os.PathLike[str], checkpoint: Checkpoint, *, include_optimizer: bool = True) -> None:
     """Write version 2, atomically. The same checkpoint gives the same bytes."""
     with faults_of(path, "write"):
-        vectors = checked_vectors(checkpoint)
         if not include_optimizer:
-            vectors = vectors[:1]
+            checkpoint = weights_alone(checkpoint)
+        checkpoint = replace(checkpoint, state=checked_state(checkpoint))
         with replacing(path) as partial, partial.open("wb") as file:
-            write_file(file, checkpoint, vectors)
+            write_file(file, checkpoint)
 
 
-def write_file(file: BufferedWriter, checkpoint: Checkpoint, vectors: list[FloatArray]) -> None:
+def write_file(file: BufferedWriter, checkpoint: Checkpoint) -> None:
     """Stream the state, then go back for its digest: the header before it has the same length."""
-    header = encode_header(checkpoint, vectors, "0" * DIGEST_LENGTH)
+    header = encode_header(checkpoint, "0" * DIGEST_LENGTH)
     if len(header) > LONGEST_TEXT:
         raise TinyGPTError(f"the header has {len(header)} bytes; {LONGEST_TEXT} is the most: shorten data or lora")
     file.write(struct.pack(PREFIX, MAGIC, VERSION, len(header)) + header)
-    digest = write_state(file, checkpoint, vectors)
+    digest = write_state(file, checkpoint)
     file.seek(PREFIX_BYTES)
-    file.write(encode_header(checkpoint, vectors, digest))
+    file.write(encode_header(checkpoint, digest))
 
 
-def encode_header(checkpoint: Checkpoint, vectors: list[FloatArray], digest: str) -> bytes:
-    header = {**describe(checkpoint), **encode_state(checkpoint.config.model, len(vectors), digest)}
+def encode_header(checkpoint: Checkpoint, digest: str) -> bytes:
+    header = {**describe(checkpoint), **encode_state(checkpoint.config.model, list(checkpoint.state.slots), digest)}
     return dumps(header).encode("ascii")
 
 
-def write_state(file: BufferedWriter, checkpoint: Checkpoint, vectors: list[FloatArray]) -> str:
+def write_state(file: BufferedWriter, checkpoint: Checkpoint) -> str:
     step = struct.pack(STEP, whole(int(checkpoint.state.step), "the state's step", high=LARGEST_STEP))
     digest = hashlib.sha256(step)
     file.write(step)
     for row in parameters(checkpoint.config.model):
-        for vector in vectors:
+        for vector in vectors_of(checkpoint.state):
             tensor = vector[row.offset : row.offset + row.size]
             require_finite(row.name, tensor)
             digest.update(tensor.data)
@@ -117,10 +120,11 @@ def open_front(file: BufferedReader) -> tuple[Front, bytes]:
 def read_state(file: BufferedReader, front: Front, step_bytes: bytes) -> tuple[State, str]:
     """The tensors behind the step, and the SHA-256 of both."""
     count = parameter_count(front.run.config.model)
-    vectors = [np.empty(count, dtype="<f4") for _ in range(front.arrays)]
+    slots = {name: np.empty(count, dtype="<f4") for name in front.slots}
+    state = State(front.step, np.empty(count, dtype="<f4"), slots)
     digest = hashlib.sha256(step_bytes)
     for piece in front.pieces:
-        for vector in vectors:
+        for vector in vectors_of(state):
             tensor = vector[piece.offset : piece.offset + piece.size]
             stored = np.empty_like(tensor) if piece.turned else tensor
             if file.readinto(stored.data) != stored.nbytes:
@@ -128,4 +132,4 @@ def read_state(file: BufferedReader, front: Front, step_bytes: bytes) -> tuple[S
             digest.update(stored.data)
             if piece.turned:
                 tensor.reshape(piece.shape)[...] = stored.reshape(piece.shape[::-1]).T
-    return State(front.step, *vectors), digest.hexdigest()
+    return state, digest.hexdigest()

@@ -22,6 +22,7 @@ from tinygpt.kernels.record import count, record
 from tinygpt.kernels.rmsnorm import rmsnorm, rmsnorm_backward
 from tinygpt.kernels.rotary import rotary, rotary_table
 from tinygpt.kernels.sample import sample
+from tinygpt.kernels.sgd import sgd
 from tinygpt.kernels.swiglu import swiglu, swiglu_backward
 from tinygpt.kernels.windows import draw_windows
 
@@ -51,6 +52,7 @@ SPEC: dict[str, Callable[..., None]] = {
         mean_loss,
         grad_norm,
         adamw,
+        sgd,
         embed_one,
         cache_fill,
         attention_one,

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
 
-from tinygpt.core.config import RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import Parameter, parameters
+from tinygpt.core.optimizers import check_slots
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import batch_offsets, eval_offsets, sample_uniform
 from tinygpt.core.run.contract import Engine, StepMetrics
@@ -29,13 +30,14 @@ from tinygpt.engines.base import State
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import ByteModel, Cache, Drop, copy_flat, flatten, keep_all, make_model
+from tinygpt.reference.optimizers import KEYS, make_optimizer
 
 RING = 64  # steps whose metrics stay on the device until someone reads them
 WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate their workspaces
 
 
 class TorchEngine(Engine):
-    """One process, one device. Master weights and AdamW's moments are float32 at every precision.
+    """One process, one device. Master weights and what the optimizer keeps are float32 at every precision.
 
     It makes a model and trains all of it, unless it is given a `model` or the list of what is `trained`.
     """
@@ -75,7 +77,7 @@ class TorchEngine(Engine):
         rows = parameters(config.model) if trained is None else trained
         self.trained = [self.model.get_parameter(row.name) for row in rows]  # in the order of a State's vectors
         self.lr = torch.zeros((), device=self.device)
-        self.optimizer = adamw(self.trained, [row.decay for row in rows], train, self.lr)
+        self.optimizer = make_optimizer(self.trained, [row.decay for row in rows], train, self.lr)
         self.drop: Drop = self.dropped if train.dropout else keep_all
         self.train_loss = self.mean_loss
         if compile:
@@ -138,7 +140,7 @@ class TorchEngine(Engine):
             self.empty_ring()
 
     def whole_step(self) -> Tensor:
-        """Batch, forward, backward, clip, AdamW; [loss, gradient norm] on the device, where it may still be at work."""
+        """Batch, forward, backward, clip, update; [loss, gradient norm] on the device, which may still be at work."""
         self.optimizer.zero_grad()
         micro_batches = len(self.offsets)
         losses = []
@@ -189,7 +191,7 @@ class TorchEngine(Engine):
         """Record `whole_step` in a CUDA graph. The state is afterwards as it was: recording itself computes nothing.
 
         Gradients are None when the recording starts, so the graph writes them instead of adding to them, and it
-        owns their memory. Parameters, moments, step counts, lr, offsets and the corpus stay where they are.
+        owns their memory. Parameters, slots, step counts, lr, offsets and the corpus stay where they are.
         """
         before = self.state()
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
@@ -201,7 +203,8 @@ class TorchEngine(Engine):
         self.optimizer.zero_grad()
         self.restore(before)
         for group in self.optimizer.param_groups:
-            group["capturable"] = True  # a promise that fused AdamW keeps anyway: its step counts are on the device
+            if "capturable" in group:
+                group["capturable"] = True  # a promise that fused AdamW keeps anyway: its step counts are on the device
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=side):
             self.outcome = self.whole_step()
@@ -261,17 +264,22 @@ class TorchEngine(Engine):
         self.restore(state)
 
     def state(self) -> State:
-        m, v = self.moments("exp_avg"), self.moments("exp_avg_sq")
-        return State(self.step, flatten(self.trained), flatten(m), flatten(v))
+        slots = {name: flatten(self.moments(key)) for name, key in self.slot_keys.items()}
+        return State(self.step, flatten(self.trained), slots)
 
     def restore(self, state: State) -> None:
+        check_slots(self.config.train, list(state.slots))
         copy_flat(state.w, self.trained)
-        for key, flat in (("exp_avg", state.m), ("exp_avg_sq", state.v)):
-            copy_flat(np.zeros_like(state.w) if flat is None else flat, self.moments(key))
+        for name, key in self.slot_keys.items():
+            copy_flat(state.slots[name] if state.slots else np.zeros_like(state.w), self.moments(key))
         self.set_step(state.step)
 
+    @property
+    def slot_keys(self) -> dict[str, str]:
+        return KEYS[self.config.train.optimizer]
+
     def moments(self, key: str) -> list[Tensor]:
-        return [self.optimizer.state[p][key] for p in self.trained]
+        return [self.optimizer.state[p][key] for p in self.trained if key in self.optimizer.state[p]]
 
     def set_step(self, step: int) -> None:
         """AdamW's bias correction counts the loop's steps."""
@@ -335,28 +343,6 @@ class TorchEngine(Engine):
 
     def averaged(self, metrics: Tensor) -> Tensor:
         return metrics
-
-
-def adamw(tensors: list[nn.Parameter], decayed: list[bool], train: TrainConfig, lr: Tensor) -> torch.optim.AdamW:
-    """AdamW with its state made here and not at the first step, so that its addresses are known from the start."""
-    groups: dict[float, list[nn.Parameter]] = {}  # by weight decay
-    for tensor, decays in zip(tensors, decayed, strict=True):
-        groups.setdefault(train.weight_decay if decays else 0.0, []).append(tensor)
-    optimizer = torch.optim.AdamW(
-        [{"params": params, "weight_decay": decay} for decay, params in groups.items()],
-        betas=(train.beta1, train.beta2),
-        eps=train.eps,
-        fused=True,
-    )
-    for group in optimizer.param_groups:
-        group["lr"] = lr  # one tensor: filling it changes the rate, in a captured step too
-    for tensor in tensors:
-        optimizer.state[tensor] = {
-            "step": torch.zeros((), device=tensor.device),
-            "exp_avg": torch.zeros_like(tensor),
-            "exp_avg_sq": torch.zeros_like(tensor),
-        }
-    return optimizer
 
 
 def pick_device(name: str) -> torch.device:

@@ -23,6 +23,7 @@ from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig,
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.header import decode_run
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters
+from tinygpt.core.optimizers import optimizer_of
 from tinygpt.core.rng import LORA_INIT
 from tinygpt.core.sampler import generate
 from tinygpt.core.strict_json import json_object, parse_object, text_of
@@ -38,7 +39,6 @@ from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.model import ByteModel, copy_flat, make_model
 
 LONGEST_TARGETS = 200  # characters; a hostile file's would be searched for the nearest name
-VECTORS = ("", "m.", "v.")  # what stands before the names of a file's weights and AdamW moments
 
 
 def adapter_parameters(model: ModelConfig, lora: LoraConfig) -> list[Parameter]:
@@ -196,7 +196,7 @@ def base_sha256(model: ByteModel) -> str:
 class Adapter:
     """Trained adapters and where they come from.
 
-    `run.state` holds the adapters' values and moments in `adapter_parameters` order, `run.config.model`
+    `run.state` holds the adapters' values and slots in `adapter_parameters` order, `run.config.model`
     is the base, and the rest of `run` is about the training of the adapters.
     """
 
@@ -223,14 +223,14 @@ def require_base(model: ByteModel, adapter: Adapter) -> None:
 
 
 def save_adapter(path: str | os.PathLike[str], adapter: Adapter, *, include_optimizer: bool = False) -> None:
-    """Write a safetensors file, atomically. To resume the run from it, include the moments and the loss history."""
+    """Write a safetensors file, atomically. To resume the run from it, include optimizer and loss history."""
     with faults_of(path, "write"):
         state = adapter.run.state
-        vectors = [vector for vector in (state.w, state.m, state.v) if vector is not None]
+        vectors = {"": state.w} | {f"{name}.": state.slots[name] for name in state.slots if include_optimizer}
         rows = adapter_parameters(adapter.run.config.model, adapter.lora)
         tensors = {
             prefix + row.name: vector[row.offset : row.offset + row.size].reshape(row.shape)
-            for prefix, vector in zip(VECTORS if include_optimizer else VECTORS[:1], vectors, strict=False)
+            for prefix, vector in vectors.items()
             for row in rows
         }
         description = describe_run(replace(adapter.run, lora=adapter.describe()))
@@ -252,17 +252,20 @@ def load_adapter(path: str | os.PathLike[str]) -> Adapter:
         lora = LoraConfig(**{field.name: stated.get(field.name) for field in LoraConfig.FIELDS})
 
         rows = adapter_parameters(run.config.model, lora)
-        prefixes = VECTORS if any(name.startswith(VECTORS[1:]) for name in file.names) else VECTORS[:1]
+        prefixes = [""]
+        slots = optimizer_of(run.config.train).slots
+        if any(name.startswith(tuple(f"{slot}." for slot in slots)) for name in file.names):
+            prefixes += [f"{slot}." for slot in slots]
         file.require_names([prefix + row.name for prefix in prefixes for row in rows])
         for prefix in prefixes:
             for row in rows:
                 file.require_shape(prefix + row.name, row.shape)
-        vectors = [np.concatenate([file.read(prefix + row.name).reshape(-1) for row in rows]) for prefix in prefixes]
+        w, *kept = [np.concatenate([file.read(prefix + row.name).reshape(-1) for row in rows]) for prefix in prefixes]
         return Adapter(
             name=text_of(stated.get("name"), "lora.name"),
             lora=lora,
             base_sha256=text_of(stated.get("baseSha256"), "lora.baseSha256"),
-            run=with_state(run._replace(lora=None), State(step, *vectors)),
+            run=with_state(run._replace(lora=None), State(step, w, dict(zip(slots, kept, strict=False)))),
         )
 
 

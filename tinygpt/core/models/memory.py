@@ -4,6 +4,7 @@ from tinygpt.core.config import VOCAB, RunConfig
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.ops.sample import CHOICE_WORDS
+from tinygpt.core.optimizers import optimizer_of
 from tinygpt.core.plan.layout import Layout
 
 
@@ -14,18 +15,18 @@ class Memory:
         model = config.model
         N = config.train.batch * model.ctx
         self.layout = Layout(model)
+        optimizer = optimizer_of(config.train)
         size = (self.layout.size,)
         self.weights = Tensor("weights", size, "weight")
         self.grads = Tensor("grads", size, "grad")
-        self.m = Tensor("m", size, "m")
-        self.v = Tensor("v", size, "v")
+        self.slots = [Tensor(name, size, "slot") for name in optimizer.slots]
         # Training: counters are the steps done, the batches of the step done, and those of the validation.
         self.train_text = Tensor("train_text", (train_bytes,), "corpus", "u8")
         self.val_text = Tensor("val_text", (val_bytes,), "corpus", "u8")
         self.counters = Tensor("counters", (4,), "state", "i32")
         self.tokens = Tensor("tokens", (N,), "state", "i32")
         self.targets = Tensor("targets", (N,), "state", "i32")
-        self.rates = Tensor("rates", (RING, 3), "input")
+        self.rates = Tensor("rates", (RING, len(optimizer.rates)), "input")
         self.loss = Tensor("loss", (1,), "state")
         self.val_loss = Tensor("val_loss", (1,), "state")
         self.losses = Tensor("losses", (N,), "output")
@@ -55,10 +56,14 @@ class Memory:
 
     def tensors(self) -> list[Tensor]:
         """Those with memory of their own, in the order of the arena."""
-        flat = [self.weights, self.grads, self.m, self.v, self.train_text, self.val_text, self.counters, self.tokens]
-        flat += [self.targets, self.rates, self.loss, self.val_loss, self.losses, self.norm, self.ring, self.prompt]
-        flat += [self.choice, self.token, self.position, self.cursor, self.written, self.next_logits]
-        return flat + self.cache_k + self.cache_v
+        rest = [self.train_text, self.val_text, self.counters, self.tokens, self.targets, self.rates, self.loss]
+        rest += [self.val_loss, self.losses, self.norm, self.ring, self.prompt, self.choice, self.token]
+        rest += [self.position, self.cursor, self.written, self.next_logits]
+        return self.flat() + rest + self.cache_k + self.cache_v
+
+    def flat(self) -> list[Tensor]:
+        """Those over all parameters."""
+        return [self.weights, self.grads] + self.slots
 
     def named_in(self, programs: list[Program], kept: "list[str]") -> list[Tensor]:
         """Those that these programs name, the weights, and what else is to be kept."""

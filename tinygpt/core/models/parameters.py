@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # offset: where the tensor starts in the flat vector of all parameters (in floats).
 # std: standard deviation of the normal start values; 0 where they are the constant `fill`.
-# decay: whether AdamW's weight decay applies (tensors of two or more dims).
+# decay: whether weight decay applies (tensors of two or more dims).
 Parameter = namedtuple("Parameter", ("name", "shape", "offset", "size", "std", "fill", "decay"))
 
 INIT_STD = 0.02

@@ -11,6 +11,7 @@ from tinygpt.core.models.model import ModelProgram
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
+from tinygpt.core.optimizers import optimizer_of
 from tinygpt.core.plan.layout import merged_name
 from tinygpt.core.rng import BATCH, EVAL, INIT
 
@@ -59,15 +60,12 @@ def forward_and_backward(config: RunConfig, memory: Memory, mode: str, accumulat
 
 
 def add_update(p: Program, config: RunConfig, memory: Memory) -> None:
-    """Clip by the global norm, then AdamW over the flat vector; the step is done."""
-    train, P = config.train, memory.layout.size
-    p.call("grad_norm", grads=memory.grads, norm=memory.norm, P=P, limit=train.grad_clip)
-    p.commit()
+    """Clip by the global norm, then what the optimizer makes of it; the step is done."""
     p.call(
-        "adamw", grads=memory.grads, norm=memory.norm, rates=memory.rates, counters=memory.counters,
-        weights=memory.weights, m=memory.m, v=memory.v, P=P, decayed=memory.layout.decayed, rows=RING,
-        beta1=train.beta1, beta2=train.beta2, eps=train.eps,
+        "grad_norm", grads=memory.grads, norm=memory.norm, P=memory.layout.size, limit=config.train.grad_clip
     )  # fmt: skip
+    p.commit()
+    optimizer_of(config.train).update(p, config, memory)
     p.call("record", loss=memory.loss, norm=memory.norm, ring=memory.ring, counters=memory.counters, rows=RING)
 
 
@@ -138,8 +136,8 @@ def reset_program(config: RunConfig, memory: Memory) -> Program:
     """Start values, and an optimizer that has seen nothing."""
     p = init_program(config, memory)
     p.mode = "reset"
-    for moments in (memory.m, memory.v):
-        p.call("constant", y=moments, P=moments.size, start=0, value=0.0)
+    for slot in memory.slots:
+        p.call("constant", y=slot, P=slot.size, start=0, value=0.0)
     return p
 
 

@@ -1,18 +1,7 @@
 """The optimizer's step: clip by the global norm, then AdamW over the flat vector of all parameters."""
 
-from tinygpt.core.ops.gpu import (
-    GROUP,
-    SLICE_LINE,
-    Device,
-    Dispatch,
-    Segment,
-    Target,
-    bound,
-    ceil_div,
-    flat_grid,
-    texts,
-    width,
-)
+from tinygpt.core.ops.flat import segments_of, update
+from tinygpt.core.ops.gpu import GROUP, SLICE_LINE, Device, Dispatch, Segment, Target, ceil_div, texts, width
 from tinygpt.core.ops.op import Op, Tensor, declare, shared
 
 TYPE_CHECKING = False
@@ -23,18 +12,9 @@ NORM_CHUNKS = shared("NORM_CHUNKS", 256)  # partial sums of squares on a CPU, wh
 NORM_GROUPS = 1024  # and at most on a GPU
 
 
-def segments_of(op: Op, target: Target, names: "dict[str, str]") -> list[Segment]:
-    """Those of the run, or the op's own tensors as a single one; `names` are the op's names of the flat vectors."""
-    if target.segments is not None:
-        return target.segments
-    tensors = {kind: op.tensor(names[kind]) for kind in names}
-    decayed = op.dim("decayed") if "decayed" in op.declared.dims else 0
-    return [Segment(0, op.dim("P"), decayed, tensors)]  # type: ignore[arg-type]
-
-
 def grad_norm(op: Op, target: Target) -> list[Dispatch]:
     """Partial sums of each segment, then the norm of all."""
-    segments = segments_of(op, target, {"grad": "grads"})
+    segments = segments_of(op, target, ["grads"])
     counts = [norm_groups(segment.floats) for segment in segments]
     partials = Tensor(f"partials.{target.index}", (sum(counts),))
     result, first = [], 0
@@ -55,7 +35,7 @@ def square_sums(segment: Segment, partials: Tensor, first: int, groups: int, tar
     return Dispatch(
         texts("grad_norm", width(SLICE_LINE), target.device, sliced=True),
         "square_sums",
-        [("grads", segment.tensors["grad"])],
+        [("grads", segment.tensors["grads"])],
         [("partials", partials)],
         constants,
         (groups, 1, 1),
@@ -67,28 +47,6 @@ def clip(partials: Tensor, count: int, op: Op, device: Device) -> Dispatch:
     constants: dict[str, Constant] = {"COUNT": count, "LIMIT": op.scalar("limit"), "LANES": GROUP}
     files = texts("grad_norm", width(SLICE_LINE), device, sliced=True)
     return Dispatch(files, "clip", [("all_partials", partials)], [("norm", op.tensor("norm"))], constants, (1, 1, 1))
-
-
-def adamw(op: Op, target: Target) -> list[Dispatch]:
-    names = {"grad": "grads", "weight": "weights", "m": "m", "v": "v"}
-    return [adamw_of(segment, op, target) for segment in segments_of(op, target, names)]
-
-
-def adamw_of(segment: Segment, op: Op, target: Target) -> Dispatch:
-    wide = width(segment.floats, segment.decayed)
-    constants: dict[str, Constant] = {"P": segment.floats, "DECAYED": segment.decayed, "SLICES": target.slices}
-    constants["ROWS"] = op.dim("rows")
-    for name in op.declared.scalars:
-        constants[name.upper()] = op.scalar(name)
-    tensors = segment.tensors
-    return Dispatch(
-        texts("adamw", wide, sliced=True),
-        "adamw",
-        [("grads", tensors["grad"])] + bound(op, "norm rates counters"),
-        [("weights", tensors["weight"]), ("m", tensors["m"]), ("v", tensors["v"])],
-        constants,
-        flat_grid(segment.floats // wide, target.device),
-    )
 
 
 # norm[0] = |grads|, norm[1] = the factor that clips it to `limit` (1 where limit is 0)
@@ -105,5 +63,5 @@ declare(
     "adamw",
     "grads norm rates counters -> weights+ m+ v+ | P decayed rows | beta1 beta2 eps",
     "grads=P norm=2 rates=rows,3 counters:i32=4 weights=P m=P v=P",
-    adamw,
+    update,
 )

@@ -32,7 +32,7 @@ class Device:
 class Segment:
     """A stretch of the flat vectors, cut between two parameters: so many `floats` of each.
 
-    `tensors` are its weight, grad, m and v.
+    `tensors` are its parts of them by their names: of weights, grads and the optimizer's slots.
     """
 
     def __init__(self, start: int, floats: int, decayed: int, tensors: "dict[str, Tensor]") -> None:

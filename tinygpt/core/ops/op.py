@@ -114,7 +114,8 @@ def signed(word: int) -> int:
 class Tensor:
     """A named array. `kind` says who owns it:
 
-    weight, grad, m, v: persistent, one entry per parameter;  corpus: a text that programs only read;
+    weight, grad, slot (what an optimizer keeps): persistent, one entry per parameter;
+    corpus: a text that programs only read;
     input: the host writes it, programs read it;  output: programs write it, the host reads it;
     state: programs and host write it, and it lives from run to run;  temp: lives within a run.
     A view has no memory of its own: it lies `start` floats into the tensor `inside`. `size` is in floats: four bytes

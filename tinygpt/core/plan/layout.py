@@ -1,7 +1,8 @@
 """Where the parameters lie in memory: matrices first, then vectors; q, k and v of a block side by side, and so the
 gate and the other half of a gated MLP.
 
-So weight decay covers one stretch, AdamW runs over one flat vector, and the projections of one input are one matmul.
+So weight decay covers one stretch, an optimizer runs over one flat vector, and the projections of one input are one
+matmul.
 A model file keeps the order of `core.parameters`; `moves` says how to go from one to the other.
 """
 

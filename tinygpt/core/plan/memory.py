@@ -1,6 +1,6 @@
 """The arena: every tensor gets its place before anything runs, by the time it is alive.
 
-Persistent tensors (weights, gradients, moments, inputs, outputs, caches) come first. A temporary one
+Persistent tensors (weights, gradients, the optimizer's slots, inputs, outputs, caches) come first. A temporary one
 lives from the op that writes it to the last that reads it, and may lie where one lay that is dead.
 The programs of a model never run at once, so their temporaries share one stretch.
 """

@@ -36,7 +36,7 @@ def verify(program: Program) -> None:
                 written[tensor.name] = True
             elif tensor.kind in ("input", "corpus"):
                 fail(program, index, f"{tensor.name} is the host's to write")
-            elif tensor.kind in ("weight", "m", "v") and index < program.committed:
+            elif tensor.kind in ("weight", "slot") and index < program.committed:
                 fail(program, index, f"{tensor.name} is written while the run can still be abandoned")
         aliased(program, index, op)
 

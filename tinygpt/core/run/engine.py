@@ -24,8 +24,8 @@ from tinygpt.core.ops.sample import (
     TOP_P,
     WRITTEN,
 )
+from tinygpt.core.optimizers import check_slots, optimizer_of
 from tinygpt.core.run.contract import Engine, Player, StepMetrics
-from tinygpt.core.run.schedule import adamw_rates
 from tinygpt.core.sampler import NOT_FINITE, NotFinite
 
 TYPE_CHECKING = False
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from tinygpt.core.run.contract import Places
 
-VECTORS = ("weights", "m", "v")  # of a state, over all parameters
 MAX_TEXT = 2**31 - 1
 
 
@@ -189,13 +188,14 @@ class ProgramEngine(Engine):
 
     async def table_rates(self, last: int) -> None:
         """The rates up to a step, in the table where the steps will look for them."""
+        optimizer = optimizer_of(self.config.train)
         while self.known < last:
             row = self.known % RING
             count = min(last - self.known, RING - row)
             words: list[int] = []
             for step in range(self.known + 1, self.known + count + 1):
-                words += [float_bits(rate) for rate in adamw_rates(self.config.train, step)]
-            await self.write_ints("rates", words, 3 * row)
+                words += [float_bits(rate) for rate in optimizer.rates_of(self.config.train, step)]
+            await self.write_ints("rates", words, len(optimizer.rates) * row)
             self.known += count
 
     async def run_steps(self, steps: int) -> int:
@@ -263,11 +263,17 @@ class ProgramEngine(Engine):
 
     # --- state -----------------------------------------------------------------------------------------------
 
+    @property
+    def slots(self) -> "tuple[str, ...]":
+        """What the optimizer keeps."""
+        return optimizer_of(self.config.train).slots  # type: ignore[no-any-return]
+
     def check_state(self, state: "Any", config: RunConfig) -> None:
-        """Refuse the state of another model."""
+        """Refuse the state of another model, or of another optimizer."""
         count = parameter_count(config.model)
         if len(state.w) != count:
             raise TinyGPTError(f"the state has {len(state.w):,} parameters, but this model has {count:,}")
+        check_slots(config.train, list(state.slots))
 
     def vector_places(self, name: str) -> "Places":
         """Of a vector over all parameters, in the order of the model file."""
@@ -278,11 +284,12 @@ class ProgramEngine(Engine):
         return places
 
     def file_places(self) -> "Places":
-        """Of weights and moments, parameter by parameter, as a model file has them."""
+        """Of weights and slots, parameter by parameter, as a model file has them."""
+        vectors = [self.tensor(name) for name in ("weights",) + self.slots]
         places: Places = []
         for move in sorted(self.lowered.memory.layout.moves, key=lambda move: move.offset):
-            for name in VECTORS:
-                places += self.lowered.places(self.tensor(name), move.start, move.size)
+            for vector in vectors:
+                places += self.lowered.places(vector, move.start, move.size)
         return places
 
     async def restart(self) -> None:
@@ -292,7 +299,7 @@ class ProgramEngine(Engine):
             await self.player.run("reset", 1)
         else:
             await self.player.write(self.vector_places("weights"), await self.machine.start_values(self.config))
-            for name in VECTORS[1:]:
+            for name in self.slots:
                 count = parameter_count(self.config.model)
                 await self.player.write(self.vector_places(name), self.machine.zeros(4 * count))
         await self.set_step(0)

@@ -5,7 +5,6 @@ const PREFIX = 12; // magic, version, length of the header
 const STEP = 4;
 const FLOAT = 4;
 const VERSION = 2;
-const VECTORS = 3; // w, m and v
 
 /** core/tab_file.py: each text is JSON, but for the header, which is the file's own. */
 export interface Reader {
@@ -19,9 +18,12 @@ export interface Front {
   progress: { step: number; loss: number | null; history: [step: number, loss: number][]; sample: string };
   leftOut: string; // a sentence on what was not understood, or nothing
   parameters: number;
-  arrays: number; // w, m and v, or w
+  arrays: number; // of the file: w, and what an optimizer kept
+  slots: string[]; // the names of the latter
+  vectors: number; // of the state: w, and what its optimizer keeps
+  taken: number; // of the file's arrays so many, from the front, are the state's
   sha256: string; // of the state, or nothing
-  /** Places in the file, where m and v follow w, and in the model's order; where it is to be turned, to how many rows and columns. */
+  /** Places in the file, where the slots follow w, and in the model's order; where it is to be turned, to how many rows and columns. */
   pieces: [name: string, at: number, offset: number, size: number, rows: number, columns: number][];
   damaged: string; // what to say of another digest,
   notFinite: string; // and, behind its name, of a tensor with NaN in it
@@ -51,14 +53,14 @@ export class ModelFile {
     return file;
   }
 
-  /** The state as our own files have it behind the step: w, m and v of each parameter, with zeros for moments that it lacks. */
+  /** The state as our own files have it behind the step: w and the slots of each parameter, with zeros for those that it lacks. */
   body(): Uint8Array<ArrayBuffer> {
-    const { arrays, parameters, pieces } = this.front;
-    const floats = new Float32Array(VECTORS * parameters);
+    const { taken, vectors, parameters, pieces } = this.front;
+    const floats = new Float32Array(vectors * parameters);
     for (const [, at, offset, size, rows, columns] of pieces)
-      for (let array = 0; array < arrays; array++) {
+      for (let array = 0; array < taken; array++) {
         const stored = this.floats(at + array * size, size);
-        floats.set(rows ? turned(stored, rows, columns) : stored, VECTORS * offset + array * size);
+        floats.set(rows ? turned(stored, rows, columns) : stored, vectors * offset + array * size);
       }
     return new Uint8Array(floats.buffer);
   }

@@ -26,7 +26,7 @@ let run: Run | null = null;
 async function prepare(wish: Wish): Promise<Prepared> {
   const { resume } = wish;
   const file = resume instanceof Uint8Array ? await ModelFile.open(resume, python.reader) : null;
-  const from = resume === "in hand" ? inHand().stands() : file && { config: file.front.config, progress: file.front.progress };
+  const from = resume === "in hand" ? inHand().stands() : file && { config: file.front.config, progress: file.front.progress, slots: file.front.slots };
   const gpu = wish.engine === "webgpu" ? await Gpu.open() : null;
   try {
     const session = python.session({

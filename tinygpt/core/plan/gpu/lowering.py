@@ -71,7 +71,7 @@ class GpuLowered:
         self.slices = slices_of(config, self.memory.layout, device)
         self.programs: dict[str, Program] = {program.mode: program for program in made}
         self.tensors = self.memory.named_in(made, list(kept))
-        self.segments = segments_of(self.memory.layout, self.slices, device)
+        self.segments = segments_of(self.memory, self.slices, device)
         self.dispatches: dict[str, list[Dispatch]] = {}
         target = Target(device, self.slices, self.segments)
         for program in made:
@@ -91,7 +91,7 @@ class GpuLowered:
         for segment in self.segments:
             begin, end = max(start, segment.start), min(start + floats, segment.start + segment.floats)
             if begin < end:
-                buffer, _ = self.plan.fixed[segment.tensors[tensor.kind].name]
+                buffer, _ = self.plan.fixed[segment.tensors[tensor.name].name]
                 places.append([buffer, 4 * (begin - segment.start), 4 * (end - begin)])
         return places
 

@@ -1,24 +1,27 @@
 """A GPU's memory: a few buffers, within the device's limits, planned before anything is created.
 
-The flat vectors (weights, gradients, moments) are cut into segments that one binding can show, each in a buffer of its
-own, as is each text; all inputs share one buffer. Everything else goes to a few arenas. WebGPU refuses a dispatch that
-binds one buffer both for reading and for writing, even at places far apart: so tensors are given colours, an arena for
-each, such that no dispatch reads and writes the same colour. In an arena a tensor's place is chosen by its lifetime.
+The flat vectors (weights, gradients, the optimizer's slots) are cut into segments that one binding can show, each in a
+buffer of its own, as is each text; all inputs share one buffer. Everything else goes to a few arenas. WebGPU refuses a
+dispatch that binds one buffer both for reading and for writing, even at places far apart: so tensors are given colours,
+an arena for each, such that no dispatch reads and writes the same colour. In an arena a tensor's place is chosen by its
+lifetime.
 """
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.memory import Memory
 from tinygpt.core.ops.gpu import Device, Dispatch, Segment
 from tinygpt.core.ops.op import Tensor
-from tinygpt.core.plan.layout import ALIGNMENT, Layout, aligned
+from tinygpt.core.plan.layout import ALIGNMENT, aligned
 from tinygpt.core.plan.memory import Slot, place
 from tinygpt.core.wording import size_text
 
 MAX_ABSENT = 4  # inputs, or outputs, that a dispatch may lack
-FLAT = ("weight", "grad", "m", "v")
+FLAT = ("weight", "grad", "slot")
 MAX_BINDINGS = 8  # storage buffers of a dispatch; every WebGPU device has so many
 
 
-def segments_of(layout: Layout, slices: int, device: Device) -> list[Segment]:
+def segments_of(memory: Memory, slices: int, device: Device) -> list[Segment]:
+    layout = memory.layout
     limit = min(device.max_binding, device.max_buffer) // 4 // slices
     cuts = [0]
     for place_ in layout.places:
@@ -34,7 +37,7 @@ def segments_of(layout: Layout, slices: int, device: Device) -> list[Segment]:
         start = cuts[number]
         end = cuts[number + 1] if number + 1 < len(cuts) else layout.size
         decayed = max(0, min(layout.decayed, end) - start)
-        tensors = {kind: Tensor(f"{kind}.{number}", (end - start,), kind) for kind in FLAT}
+        tensors = {t.name: Tensor(f"{t.name}.{number}", (end - start,), t.kind) for t in memory.flat()}
         segments.append(Segment(start, end - start, decayed, tensors))
     return segments
 
@@ -52,11 +55,10 @@ class GpuPlan:
         self.temporary: dict[str, dict[str, tuple[int, int]]] = {}  # by mode
         self.nothing = self.new_buffer(MAX_ABSENT * ALIGNMENT, "absent inputs")
         self.nowhere = self.new_buffer(MAX_ABSENT * ALIGNMENT, "absent outputs")
-        kinds = [tensor.kind for tensor in tensors]
         for segment in segments:
-            for kind in FLAT:
-                if kind in kinds:
-                    tensor = segment.tensors[kind]
+            for whole in tensors:
+                if whole.kind in FLAT:
+                    tensor = segment.tensors[whole.name]
                     self.fixed[tensor.name] = (self.new_buffer(tensor.size * self.copies(tensor), tensor.name), 0)
         inputs = self.new_buffer(0, "inputs")
         for tensor in tensors:
@@ -86,7 +88,7 @@ class GpuPlan:
         if tensor.kind in FLAT:
             for segment in self.segments:
                 if segment.start <= tensor.start < segment.start + segment.floats:
-                    buffer, _ = self.fixed[segment.tensors[tensor.kind].name]
+                    buffer, _ = self.fixed[segment.tensors[tensor.root().name].name]
                     return buffer, (tensor.start - segment.start) * self.copies(tensor), size
         buffer, start = self.temporary[mode][tensor.name]
         return buffer, start, size

@@ -1,0 +1,150 @@
+"""Optimizers as values: the settings' names, SGD against torch.optim.SGD and across engines, states by named slots."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from gpu_here import MISSING, gpu_here
+
+from tinygpt.bench.parity import parity
+from tinygpt.core.config import TrainConfig, preset
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.programs import PROGRAMS, all_modes
+from tinygpt.core.optimizers import OPTIMIZERS, optimizer_of
+from tinygpt.core.plan.verify import verify
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.tab import Session
+from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.native import native_engine
+from tinygpt.engines.spec import spec_engine
+from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+from tinygpt.formats.checkpoint import vectors_of
+from tinygpt.formats.tinygpt_file import read_header
+from tinygpt.kernels.spec import SPEC
+from tinygpt.reference.engine import TorchEngine
+from tinygpt.reference.optimizers import KEYS
+
+TEXT = np.random.default_rng(0).integers(0, 256, 3000, dtype=np.uint8).tobytes()
+ADAMW = preset("tiny").replace(layers=1, d_model=24, heads=3, ctx=11, batch=3)
+SGD = ADAMW.replace(optimizer="sgd", lr=0.1, weight_decay=0.5, schedule="cosine", warmup=2, steps=12)
+STEPS = 20
+# A step of either side rounds its weights, momentum and update by some ten operations of 2^-53 each.
+TOLERANCE = STEPS * 2 * 10 * 2.0**-53
+
+
+def trained(config, steps, state=None):
+    engine = native_engine(config, state, threads=1)
+    run_now(engine.load_corpus(TEXT, TEXT))
+    run_now(engine.train(steps))
+    return run_now(engine.export_state())
+
+
+def state_bytes(state):
+    return [state.step, list(state.slots), *[vector.tobytes() for vector in vectors_of(state)]]
+
+
+def test_the_settings_name_every_optimizer():
+    (field,) = [field for field in TrainConfig.FIELDS if field.name == "optimizer"]
+    assert sorted(field.choices) == sorted(OPTIMIZERS) == sorted(KEYS)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_is_as_it_says(name):
+    config = ADAMW.replace(optimizer=name)
+    optimizer, memory = optimizer_of(config.train), Memory(config, len(TEXT), len(TEXT))
+    assert [slot.name for slot in memory.slots] == list(optimizer.slots) == list(KEYS[name])
+    assert len(optimizer.rates_of(config.train, 1)) == len(optimizer.rates) == memory.rates.shape[1]
+    for mode in all_modes(config):
+        verify(PROGRAMS[mode](config, memory))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("decayed, rest", [(12, 5), (1, 0), (0, 3)])
+def test_sgd_is_torchs_with_decoupled_decay(momentum, decayed, rest):
+    random, P = np.random.default_rng(5), decayed + rest
+    weights, m, norm = random.normal(size=P), np.zeros(P), np.array([2.0, 0.5])
+    theirs = torch.tensor(weights, requires_grad=True)
+    optimizer = torch.optim.SGD([theirs], momentum=momentum)
+    rates, counters = np.full((3, 2), np.nan), np.zeros(4, int)
+    for t in range(STEPS):
+        lr, decay, grads = 0.1 / (t + 1), 0.02, random.normal(size=P)
+        with torch.no_grad():
+            theirs[:decayed] *= 1 - decay
+        theirs.grad = torch.tensor(grads * norm[1])
+        optimizer.param_groups[0]["lr"] = lr
+        optimizer.step()
+
+        rates[...], counters[0] = np.nan, t
+        rates[t % 3] = lr, decay
+        given = {"grads": grads, "norm": norm, "rates": rates, "counters": counters, "weights": weights, "m": m}
+        SPEC["sgd"](**given, P=P, decayed=decayed, rows=3, momentum=momentum)
+        wanted = theirs.detach().numpy()
+        assert np.abs(weights - wanted).max() <= TOLERANCE * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("changes", [{}, {"grad_accum": 2, "momentum": 0.5}], ids=["plain", "accumulated"])
+def test_native_and_torch_train_with_sgd_as_the_spec_does(changes):
+    config = SGD.replace(**changes)
+    for engine in (native_engine(config, threads=2), TorchEngine(config, device="cpu", threads=1)):
+        assert parity(config, engine, spec_engine(config, dtype=np.float64), steps=10).drift < 1e-6
+        state = run_now(engine.export_state())
+        assert list(state.slots) == ["m"] and state.slots["m"].any()
+
+
+@pytest.mark.xdist_group("wgpu")
+def test_webgpu_trains_with_sgd_as_the_spec_does():
+    if gpu_here() is None:
+        pytest.skip(MISSING)
+    from tinygpt.engines.webgpu import WebGPUMachine
+
+    webgpu, spec = TerminalEngine(SGD, WebGPUMachine(gpu=gpu_here())), spec_engine(SGD, dtype=np.float64)
+    assert parity(SGD, webgpu, spec, steps=4).drift < 1e-6
+    state, wanted = run_now(webgpu.export_state()), run_now(spec.export_state())
+    np.testing.assert_allclose(state.slots["m"], wanted.slots["m"], atol=1e-5 * np.abs(wanted.slots["m"]).max())
+
+
+def test_a_run_with_sgd_goes_on_to_the_bit_from_its_file(tmp_path):
+    whole = trained(SGD, 9)
+    save_tinygpt(tmp_path / "a.tinygpt", Checkpoint(SGD, trained(SGD, 4)))
+    header = read_header(tmp_path / "a.tinygpt")
+    assert header["slots"] == ["m"] and header["includesOptimizerState"] is True
+    kept = load_tinygpt(tmp_path / "a.tinygpt")
+    assert kept.config == SGD and not kept.left_out
+    assert state_bytes(trained(SGD, 5, kept.state)) == state_bytes(whole)
+
+
+def test_torch_goes_on_from_natives_sgd():
+    state = trained(SGD, 4)
+    engine = TorchEngine(SGD, state, device="cpu", threads=1)
+    assert state_bytes(run_now(engine.export_state())) == state_bytes(state)
+
+
+@pytest.mark.parametrize("make", [native_engine, TorchEngine])
+def test_what_another_optimizer_kept_is_refused_and_its_weights_are_taken(make):
+    state = trained(SGD, 2)
+    with pytest.raises(TinyGPTError, match="keeps m trained this model, but adamw keeps m, v; go on with the same"):
+        make(ADAMW, state, threads=1)
+    fresh = run_now(make(ADAMW, State(2, state.w), threads=1).export_state())
+    assert fresh.w.tobytes() == state.w.tobytes()
+
+
+def test_a_run_that_goes_on_keeps_its_optimizer():
+    with pytest.raises(TinyGPTError, match="keeps its optimizer: adamw cannot become sgd"):
+        ADAMW.going_on(optimizer="sgd")
+
+
+def test_a_tab_goes_on_with_what_its_optimizer_kept_and_writes_with_any_weights():
+    def request(config, slots, size):
+        origin = {"config": config.as_dict(), "progress": {"step": 4}, "slots": slots}
+        return json.dumps({"changes": {}, "from": origin, "bytes": size})
+
+    session = Session(request(SGD, ["m"], len(TEXT)))
+    assert session.state_bytes == 8 * session.parameters
+    assert json.loads(session.header_text())["slots"] == ["m"]
+    assert Session(request(SGD, [], len(TEXT))).trains
+    writing = Session(request(ADAMW, ["m"], None))
+    assert json.loads(writing.stands())["slots"] == ["m"]
+    with pytest.raises(TinyGPTError, match="but adamw keeps m, v"):
+        Session(request(ADAMW, ["m"], len(TEXT)))
