@@ -12,6 +12,7 @@ from tinygpt.core.config import TrainConfig, preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.programs import PROGRAMS, all_modes
+from tinygpt.core.ops.flat import part
 from tinygpt.core.optimizers import OPTIMIZERS, optimizer_of
 from tinygpt.core.plan.verify import verify
 from tinygpt.core.run.contract import run_now
@@ -32,6 +33,14 @@ SGD = ADAMW.replace(optimizer="sgd", lr=0.1, weight_decay=0.5, schedule="cosine"
 STEPS = 20
 # A step of either side rounds its weights, momentum and update by some ten operations of 2^-53 each.
 TOLERANCE = STEPS * 2 * 10 * 2.0**-53
+
+
+def webgpu_engine(config):
+    if gpu_here() is None:
+        pytest.skip(MISSING)
+    from tinygpt.engines.webgpu import WebGPUMachine
+
+    return TerminalEngine(config, WebGPUMachine(gpu=gpu_here()))
 
 
 def trained(config, steps, state=None):
@@ -95,14 +104,53 @@ def test_native_and_torch_train_with_sgd_as_the_spec_does(changes):
 
 @pytest.mark.xdist_group("wgpu")
 def test_webgpu_trains_with_sgd_as_the_spec_does():
-    if gpu_here() is None:
-        pytest.skip(MISSING)
-    from tinygpt.engines.webgpu import WebGPUMachine
-
-    webgpu, spec = TerminalEngine(SGD, WebGPUMachine(gpu=gpu_here())), spec_engine(SGD, dtype=np.float64)
+    webgpu, spec = webgpu_engine(SGD), spec_engine(SGD, dtype=np.float64)
     assert parity(SGD, webgpu, spec, steps=4).drift < 1e-6
     state, wanted = run_now(webgpu.export_state()), run_now(spec.export_state())
     np.testing.assert_allclose(state.slots["m"], wanted.slots["m"], atol=1e-5 * np.abs(wanted.slots["m"]).max())
+
+
+def by_stretches(p, config, memory):
+    """SGD over the flat vectors in two parts, cut between two tensors of the stretch that decays."""
+    (m,), layout = memory.slots, memory.layout
+    cut = layout.places[1].start
+    assert 0 < cut < layout.decayed < layout.size
+    for start, size, decayed in ((0, cut, cut), (cut, layout.size - cut, layout.decayed - cut)):
+        vectors = {"grads": memory.grads, "weights": memory.weights, "m": m}
+        p.call(
+            "sgd", norm=memory.norm, rates=memory.rates, counters=memory.counters, P=size, decayed=decayed,
+            rows=memory.rates.shape[0], momentum=config.train.momentum,
+            **{name: part(vectors[name], start, size) for name in vectors},
+        )  # fmt: skip
+
+
+@pytest.mark.xdist_group("wgpu")
+@pytest.mark.parametrize("place", ["native", "webgpu", "a GPU of small bindings"])
+def test_an_optimizer_may_treat_stretches_of_the_parameters_apart(place, monkeypatch):
+    if place == "a GPU of small bindings" and gpu_here() is not None:
+        small_bindings(monkeypatch)
+
+    states = []
+    for update in (OPTIMIZERS["sgd"].update, by_stretches):
+        monkeypatch.setitem(OPTIMIZERS, "sgd", OPTIMIZERS["sgd"]._replace(update=update))
+        engine = native_engine(SGD, threads=2) if place == "native" else webgpu_engine(SGD)
+        run_now(engine.load_corpus(TEXT, TEXT))
+        run_now(engine.train(3))
+        states.append(state_bytes(run_now(engine.export_state())))
+        if place == "a GPU of small bindings":
+            assert len(engine.lowered.segments) > 1
+    assert states[0] == states[1]
+
+
+def small_bindings(monkeypatch):
+    describe = type(gpu_here()).describe
+
+    def described(gpu):
+        device = describe(gpu)
+        device.max_binding = device.max_buffer = 40 * 1024
+        return device
+
+    monkeypatch.setattr(type(gpu_here()), "describe", described)
 
 
 def test_a_run_with_sgd_goes_on_to_the_bit_from_its_file(tmp_path):

@@ -1,6 +1,6 @@
 """The optimizer's step: clip by the global norm, then AdamW over the flat vector of all parameters."""
 
-from tinygpt.core.ops.flat import segments_of, update
+from tinygpt.core.ops.flat import stretches_of, update
 from tinygpt.core.ops.gpu import GROUP, SLICE_LINE, Device, Dispatch, Segment, Target, ceil_div, texts, width
 from tinygpt.core.ops.op import Op, Tensor, declare, shared
 
@@ -14,7 +14,7 @@ NORM_GROUPS = 1024  # and at most on a GPU
 
 def grad_norm(op: Op, target: Target) -> list[Dispatch]:
     """Partial sums of each segment, then the norm of all."""
-    segments = segments_of(op, target, ["grads"])
+    segments = stretches_of(op, target, ["grads"])
     counts = [norm_groups(segment.floats) for segment in segments]
     partials = Tensor(f"partials.{target.index}", (sum(counts),))
     result, first = [], 0

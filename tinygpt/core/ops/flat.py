@@ -1,25 +1,41 @@
 """Ops over the flat vectors of all parameters: on a GPU a dispatch per segment."""
 
 from tinygpt.core.ops.gpu import Dispatch, Segment, Target, bound, flat_grid, texts, width
-from tinygpt.core.ops.op import Op
+from tinygpt.core.ops.op import Op, Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tinygpt.core.ops.gpu import Constant
 
 
-def segments_of(op: Op, target: Target, names: "list[str]") -> list[Segment]:
-    """Those of the run, or the op's own tensors as a single one; `names` are the op's names of the flat vectors."""
-    if target.segments is not None:
-        return target.segments
-    tensors = {name: op.tensor(name) for name in names}
+def stretches_of(op: Op, target: Target, names: "list[str]") -> list[Segment]:
+    """The op's flat vectors `names`, all of the run's or a stretch of them, cut where the run's segments are."""
+    P = op.dim("P")
     decayed = op.dim("decayed") if "decayed" in op.declared.dims else 0
-    return [Segment(0, op.dim("P"), decayed, tensors)]  # type: ignore[arg-type]
+    vectors = {name: op.tensor(name) for name in names}
+    if target.segments is None:
+        return [Segment(0, P, decayed, vectors)]  # type: ignore[arg-type]
+    first = vectors[names[0]].start  # type: ignore[union-attr]
+    result = []
+    for segment in target.segments:
+        begin, end = max(first, segment.start), min(first + P, segment.start + segment.floats)
+        if begin < end:
+            parts = {name: part(vectors[name], begin, end - begin) for name in names}  # type: ignore[arg-type]
+            result.append(Segment(begin, end - begin, max(0, min(first + decayed, end) - begin), parts))
+    return result
+
+
+def part(vector: Tensor, start: int, floats: int) -> Tensor:
+    """A view of a flat vector, or of what a stretch of one is of."""
+    whole = vector.root()
+    view = Tensor(f"{whole.name}[{start}]", (floats,), whole.kind)
+    view.inside, view.start = whole, start
+    return view
 
 
 def update(op: Op, target: Target) -> list[Dispatch]:
-    """Of an optimizer: the op's outputs are the weights and its slots, by the names that those have."""
-    return [update_of(segment, op, target) for segment in segments_of(op, target, ["grads"] + op.declared.outputs)]
+    """Of an optimizer's op, whose outputs are flat vectors, too."""
+    return [update_of(segment, op, target) for segment in stretches_of(op, target, ["grads"] + op.declared.outputs)]
 
 
 def update_of(segment: Segment, op: Op, target: Target) -> Dispatch:

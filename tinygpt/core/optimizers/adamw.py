@@ -27,4 +27,6 @@ def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:
     )  # fmt: skip
 
 
-ADAMW = Optimizer(("m", "v"), ("step_size", "root_correction", "decay"), rates_of, update)
+ADAMW = Optimizer(
+    slots=("m", "v"), rates=("step_size", "root_correction", "decay"), rates_of=rates_of, update=update
+)  # fmt: skip
