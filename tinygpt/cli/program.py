@@ -168,12 +168,19 @@ def stacked(op: Op) -> Text:
     return Text.assemble((op.kernel, "bold"), "\n", shapes(reads(op), "  "), "\n", shapes(writes(op), "→ "))
 
 
+def label(tensor: Tensor) -> str:
+    """Of the memory that tensors of its kind take together."""
+    if tensor.kind == "slot":
+        return f"optimizer's {tensor.name}"
+    return "texts" if tensor.kind == "corpus" else f"{tensor.kind}s"
+
+
 def show_arena(output: Output, mode: str, lowered: Lowered) -> None:
     plan = lowered.plan
     temporary = plan.temporary[mode]
     kinds: dict[str, int] = {}
     for slot in plan.persistent:
-        kind = f"optimizer's {slot.tensor.name}" if slot.tensor.kind == "slot" else f"{slot.tensor.kind}s"
+        kind = label(slot.tensor)
         kinds[kind] = kinds.get(kind, 0) + 4 * slot.size
     end = max((slot.start + slot.size for slot in temporary), default=plan.persistent_size)
     asked = sum(slot.size for slot in temporary)

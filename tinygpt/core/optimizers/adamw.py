@@ -27,6 +27,4 @@ def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:
     )  # fmt: skip
 
 
-ADAMW = Optimizer(
-    slots=("m", "v"), rates=("step_size", "root_correction", "decay"), rates_of=rates_of, update=update
-)  # fmt: skip
+ADAMW = Optimizer(slots=("m", "v"), rates=("step_size", "root_correction", "decay"), rates_of=rates_of, update=update)
