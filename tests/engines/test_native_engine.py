@@ -158,7 +158,7 @@ def test_the_copies_of_a_checkpoint_are_counted_where_one_will_be_made(monkeypat
     for state in (None, trained):
         with pytest.raises(TinyGPTError, match="GiB of memory"):
             NativeEngine(config, state)
-    NativeEngine(config, trained._replace(slots={}))
+    NativeEngine(config, trained._replace(m=None, v=None))
 
 
 def test_a_state_of_another_model_is_refused():

@@ -56,7 +56,7 @@ def test_nothing_is_drawn(make, no_draws):
     w = np.arange(COUNT, dtype=np.float32)
     state = run_now(make(CONFIG, State(7, w)).export_state())
     assert state.step == 7 and np.array_equal(state.w, w)
-    assert not state.slots["m"].any() and not state.slots["v"].any()
+    assert not state.m.any() and not state.v.any()
 
 
 @each_engine
@@ -64,10 +64,10 @@ def test_a_state_without_moments_clears_those_there_are(make):
     run = Run(CONFIG, make(CONFIG))
     run.advance(2)
     used = run_now(run.engine.export_state())
-    assert used.slots["m"].any() and used.slots["v"].any()
+    assert used.m.any() and used.v.any()
     run_now(run.engine.import_state(State(0, used.w)))
     cleared = run_now(run.engine.export_state())
-    assert np.array_equal(cleared.w, used.w) and not cleared.slots["m"].any() and not cleared.slots["v"].any()
+    assert np.array_equal(cleared.w, used.w) and not cleared.m.any() and not cleared.v.any()
 
 
 @each_engine

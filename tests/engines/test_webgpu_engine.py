@@ -71,7 +71,7 @@ def test_it_starts_from_the_bytes_of_the_specification(name):
         config = SHAPES[name].replace(seed=seed)
         state = run_now(webgpu(config).export_state())
         assert state.w.tobytes() == initial_weights(config.model, seed).tobytes()
-        assert state.step == 0 and not state.slots["m"].any() and not state.slots["v"].any()
+        assert state.step == 0 and not state.m.any() and not state.v.any()
 
 
 @pytest.mark.parametrize("grad_accum", [1, 2])
@@ -85,8 +85,8 @@ def test_it_trains_as_native_and_torch_do(name, grad_accum):
         np.testing.assert_allclose([row.loss for row in metrics], [row.loss for row in expected], rtol=1e-6)
         np.testing.assert_allclose([row.grad_norm for row in metrics], [row.grad_norm for row in expected], rtol=1e-5)
         np.testing.assert_allclose(state.w, other.w, atol=1e-5)
-        np.testing.assert_allclose(state.slots["m"], other.slots["m"], atol=1e-6)
-        np.testing.assert_allclose(state.slots["v"], other.slots["v"], atol=1e-7)
+        np.testing.assert_allclose(state.m, other.m, atol=1e-6)
+        np.testing.assert_allclose(state.v, other.v, atol=1e-7)
     assert metrics[-1].loss < metrics[0].loss - 0.05  # it did train
 
 
@@ -104,11 +104,11 @@ def test_gradients_are_clipped_to_the_limit_or_not_at_all(limit):
     metrics, state = metrics_and_state(config, webgpu(config), 1)
     norm = metrics[0].grad_norm
     assert norm > 0.5
-    given = np.linalg.norm(state.slots["m"].astype(np.float64)) / (1 - config.train.beta1)
+    given = np.linalg.norm(state.m.astype(np.float64)) / (1 - config.train.beta1)
     assert given == pytest.approx(limit or norm, rel=1e-4)  # clipping divides by the norm + 1e-6
     expected, other = metrics_and_state(config, native(config), 1)
     assert norm == pytest.approx(expected[0].grad_norm, rel=1e-6)
-    np.testing.assert_allclose(state.slots["m"], other.slots["m"], rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(state.m, other.m, rtol=1e-4, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -250,10 +250,9 @@ def test_metrics_are_wanted_about_ten_times_a_second(seconds, every, monkeypatch
 @pytest.mark.parametrize("where", ["w", "m"])
 def test_a_weight_that_is_no_number_shows_and_ends_the_training(where):
     state = run_now(webgpu(MICRO).export_state())
-    vectors = {"w": state.w.copy(), "m": state.slots["m"].copy()}
-    vectors[where][len(state.w) // 2] = np.nan
-    bad = State(state.step, vectors["w"], {**state.slots, "m": vectors["m"]})
-    engine = webgpu(MICRO, bad)
+    bad = getattr(state, where).copy()
+    bad[len(bad) // 2] = np.nan
+    engine = webgpu(MICRO, state._replace(**{where: bad}))
     send_steps(engine, 2)
     metrics = run_now(engine.read_metrics())
     assert math.isnan(metrics[0].loss) == (where == "w")
@@ -262,7 +261,7 @@ def test_a_weight_that_is_no_number_shows_and_ends_the_training(where):
     class Clock(Host):
         now = staticmethod(itertools.count().__next__)
 
-    run_now(engine.import_state(bad))
+    run_now(engine.import_state(state._replace(**{where: bad})))
     with pytest.raises(Diverged, match="the loss is nan"):
         run_now(Trainer(MICRO, engine, Clock(), len(TEXT), len(TEXT)).run())
 
