@@ -10,7 +10,7 @@ extern "C" __attribute__((visibility("default"))) void tg_run(float* arena, cons
   Team team{thread, threads, barrier};
   for (i32 turn = 0; turn < times; turn++) {
     for (i64 at = 0; at < count; at += words[at + 1]) {
-      if (at <= commit && barrier->halted) return;
+      if (at <= commit && team.halted) return;
       run_op(arena, words + at, team);
       team.meet();
     }

@@ -40,9 +40,8 @@ constexpr int SPINS_BEFORE_WAIT = 4000;
 struct Barrier {
   i32 arrived;
   i32 generation;
-  i32 stop;    // the host's: it wants the run to end
-  i32 halted;  // the team's: it has seen so, all of it at the same meeting
-  i32 done;    // how many times the program was run through
+  i32 stop;  // the host's: it wants the run to end
+  i32 done;  // how many times the program was run through
 };
 
 struct Range {
@@ -52,24 +51,29 @@ struct Range {
 struct Team {
   i32 thread, threads;
   Barrier* barrier;
+  bool halted = false;  // the host wants a stop; all have seen so at the same meeting
 
-  // Nobody goes on before everybody is here; what was written before is seen after.
+  bool stop_wanted() const { return __atomic_load_n(&barrier->stop, __ATOMIC_RELAXED) != 0; }
+
+  // Nobody goes on before everybody is here; what was written before is seen after. The generation's lowest bit says
+  // `halted`: a word of its own could be the next run's before the last one has read it.
   void meet() {
     if (threads == 1) {
-      barrier->halted = __atomic_load_n(&barrier->stop, __ATOMIC_RELAXED);
+      halted = stop_wanted();
       return;
     }
     i32 generation = __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE);
     if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) == threads) {
       __atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
-      barrier->halted = __atomic_load_n(&barrier->stop, __ATOMIC_RELAXED);
-      __atomic_store_n(&barrier->generation, generation + 1, __ATOMIC_RELEASE);
+      halted = stop_wanted();
+      __atomic_store_n(&barrier->generation, (i32)((((u32)generation | 1) + 1) | halted), __ATOMIC_RELEASE);
 #if defined(__wasm_atomics__)
       __builtin_wasm_memory_atomic_notify(&barrier->generation, threads);
 #endif
       return;
     }
-    for (int spin = 0; __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE) == generation; spin++) {
+    i32 now;
+    for (int spin = 0; (now = __atomic_load_n(&barrier->generation, __ATOMIC_ACQUIRE)) == generation; spin++) {
       if (spin < SPINS_BEFORE_WAIT) {
         pause_briefly();
       } else {
@@ -80,6 +84,7 @@ struct Team {
 #endif
       }
     }
+    halted = now & 1;
   }
 
   // This thread's contiguous share of `count` items.

@@ -12,7 +12,7 @@ export const CONTROL = {
   TIMES: 4, // how often it is to run
   BARRIER: 5, // the kernels' own words from here on: kernels/tg.h
   STOP: 7,
-  DONE: 9,
+  DONE: 8,
   WORDS: 16,
 };
 
