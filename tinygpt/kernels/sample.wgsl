@@ -59,14 +59,15 @@ fn prefix_sum(weight: f32, me: u32) {
 @compute @workgroup_size(256)
 fn sample(@builtin(local_invocation_index) me: u32) {
   let logit = logits[me];
-  own[me] = logit;
+  let is_number = (bitcast<u32>(logit) & 0x7f800000u) != 0x7f800000u;
+  own[me] = select(0.0, logit, is_number);  // all ranks are taken, so `order` is whole
   if (me == 0u) {
     atomicStore(&infinite, 0u);
     atomicStore(&kept, BYTES - 1u);
     atomicStore(&chosen, BYTES - 1u);
   }
   workgroupBarrier();
-  if ((bitcast<u32>(logit) & 0x7f800000u) == 0x7f800000u) {
+  if (!is_number) {
     atomicAdd(&infinite, 1u);
   }
   order[rank(me)] = me;
