@@ -1,6 +1,6 @@
 // Keeping count of steps, and of their losses and norms until someone reads them; a single invocation.
-override ROWS: i32 = 1;
-override WHICH: u32 = 0;
+override ROWS: i32;
+override WHICH: u32;
 
 @group(0) @binding(0) var<storage, read> loss: array<f32>;
 @group(0) @binding(1) var<storage, read> norm: array<f32>;

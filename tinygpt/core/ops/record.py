@@ -6,10 +6,14 @@ from tinygpt.core.ops.op import Op, declare, shared
 RING = shared("RING", 64)  # steps whose metrics are kept, and whose rates are known ahead
 
 
-def one_invocation(op: Op, target: Target) -> list[Dispatch]:
-    declared = op.declared
-    reads, writes = bound(op, " ".join(declared.inputs)), bound(op, " ".join(declared.outputs))
-    return [Dispatch(["record.wgsl"], op.kernel, reads, writes, dims(op, " ".join(declared.dims)), (1, 1, 1))]
+def record(op: Op, target: Target) -> list[Dispatch]:
+    reads, writes = bound(op, "loss norm"), bound(op, "ring counters")
+    return [Dispatch(["record.wgsl"], "record", reads, writes, dims(op, "rows"), (1, 1, 1))]
+
+
+def count(op: Op, target: Target) -> list[Dispatch]:
+    writes = [("counted", op.tensor("counters"))]
+    return [Dispatch(["record.wgsl"], "count", [], writes, dims(op, "which"), (1, 1, 1))]
 
 
 # A step is done: ring[step mod RING] = loss, norm; counters[0] is one more, counters[1] (batches of the step) is 0.
@@ -17,7 +21,7 @@ declare(
     "record",
     "loss norm -> ring+ counters+ | rows",
     "loss=1 norm=2 ring=rows,2 counters:i32=4",
-    one_invocation,
+    record,
 )
 # counters[which] is one more.
-declare("count", "-> counters+ | which", "counters:i32=4", one_invocation)
+declare("count", "-> counters+ | which", "counters:i32=4", count)
