@@ -195,8 +195,9 @@ class Op:
         return self.declared.flops(self) if self.declared.flops is not None else 0
 
     def bytes_touched(self) -> int:
-        """Every input read once and every output written once."""
-        return 4 * (sum([tensor.size for tensor in self.reads()]) + sum([tensor.size for tensor in self.writes()]))
+        """Every input read once and every output written once; of a text, windows alone are read."""
+        touched = [tensor for tensor in self.reads() if tensor.kind != "corpus"] + self.writes()
+        return 4 * sum([tensor.size for tensor in touched])
 
     def scratch_floats(self) -> int:
         return self.declared.scratch(self) if self.declared.scratch is not None else 0
