@@ -11,5 +11,5 @@ def not_on_a_gpu(op: Op, target: Target) -> list[Dispatch]:
 
 # P numbers of y from `start` on: draws of normal(0, std) from the stream (seed, purpose) of tensor number `index`, with
 # std's float64 in two words; or one value. (A parameter within a merged tensor need not start where a tensor can.)
-declare("normal", "-> y | P start seed purpose index std_high std_low", "", not_on_a_gpu)
-declare("constant", "-> y | P start | value", "", not_on_a_gpu)
+declare("normal", "-> y+ | P start seed purpose index std_high std_low", "", not_on_a_gpu)
+declare("constant", "-> y+ | P start | value", "", not_on_a_gpu)

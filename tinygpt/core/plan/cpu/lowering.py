@@ -88,6 +88,12 @@ class Lowered:
         return list(zip(self.programs[mode].ops, seconds))  # noqa: B905 (MicroPython's zip takes no strict)
 
 
+def line_of(start: int) -> int:
+    if start % LINE:
+        raise TinyGPTError(f"a tensor begins at float {start}, which is no line's first; this is a bug")
+    return start // LINE
+
+
 def scratch_tensor(index: int, op: Op) -> Tensor | None:
     floats = op.scratch_floats()
     return Tensor(f"scratch.{index}", (floats,)) if floats else None
@@ -102,7 +108,7 @@ def lower(program: Program, places: Plan, scratch: list[Tensor | None]) -> tuple
         if index == program.committed:
             commit = len(words)
         tensors = op.tensors + [scratch[index]]
-        lines = [-1 if t is None else places.start(program.mode, t) // LINE for t in tensors]
+        lines = [-1 if t is None else line_of(places.start(program.mode, t)) for t in tensors]
         tail = lines + op.numbers()
         words += [KERNEL_NAMES.index(op.kernel), 2 + len(tail)] + tail
     return words, commit
