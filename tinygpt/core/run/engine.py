@@ -85,6 +85,7 @@ class ProgramEngine(Engine):
         self.known = 0  # of those whose rates are in the table
         self.cached = 0  # rows of the KV cache that are filled
         self.drawn = 0  # bytes of the text that were taken from the player
+        self.stopping = False
 
     def describe(self) -> str:
         if self.player is not None:
@@ -96,7 +97,7 @@ class ProgramEngine(Engine):
     async def require(self, modes: list[str]) -> None:
         """Have these programs planned, on top of what is there."""
         missing = [mode for mode in modes if self.lowered is None or mode not in self.lowered.modes]
-        if missing:
+        if missing or self.player is None:
             await self.plan((self.lowered.modes if self.lowered is not None else []) + missing)
 
     async def plan(self, modes: list[str]) -> None:
@@ -180,6 +181,7 @@ class ProgramEngine(Engine):
             await self.write_ints("counters", [step, 0, 0, 0])
 
     async def train(self, steps: int) -> int:
+        self.stopping = False
         steps = min(steps, RING - (self.step - self.read))
         await self.table_rates(self.step + steps)
         done = await self.run_steps(steps)
@@ -203,8 +205,8 @@ class ProgramEngine(Engine):
         if accumulated == 0:
             return int(await self.player.run("train", steps))
         for step in range(steps):
-            whole = await self.player.run("gradient", 1) == 1
-            whole = whole and await self.player.run("accumulate", accumulated) == accumulated
+            whole = await self.player.run("gradient", 1) == 1 and not self.stopping
+            whole = whole and await self.player.run("accumulate", accumulated) == accumulated and not self.stopping
             if not whole or await self.player.run("update", 1) != 1:
                 await self.write_ints("counters", [0], 1)  # what the step had of its batches is dropped
                 return step
@@ -370,6 +372,7 @@ class ProgramEngine(Engine):
         return self.lowered.op_times(mode, await self.player.clock(mode))  # type: ignore[no-any-return]
 
     def stop(self) -> None:
+        self.stopping = True  # between two runs of a step too
         if self.player is not None:
             self.player.stop()
 
