@@ -90,6 +90,7 @@ class TorchEngine(Engine):
         self.outcome = torch.zeros(2, device=self.device)
         self.graph: torch.cuda.CUDAGraph | None = None
 
+        self.train_text = self.val_text = byte_tensor(b"")
         self.step = 0
         self.ring = torch.zeros(RING, 2, device=self.device)  # (loss, gradient norm)
         self.in_ring: list[int] = []  # the step numbers of the ring's rows
