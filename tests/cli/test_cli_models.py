@@ -13,8 +13,8 @@ import pytest
 from cli_helpers import TINY, one_line_error, process, succeed, tinygpt
 
 from tinygpt.core.config import LoraConfig, SampleConfig
+from tinygpt.core.run.contract import run_now
 from tinygpt.core.sampler import generate
-from tinygpt.core.trainer import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.formats import load_model, load_tinygpt
 from tinygpt.reference.lora import load_adapter

@@ -9,12 +9,19 @@ import pytest
 from cli_helpers import one_line_error, succeed, tinygpt
 
 from tinygpt.core.config import preset
+from tinygpt.core.models.programs import all_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
+
+
+def lowered_of(name: str) -> Lowered:
+    """With texts of the least length."""
+    config = preset(name)
+    return Lowered(config, all_modes(config), config.model.ctx + 1, config.model.ctx + 1)
 
 
 def test_program_prints_every_op_with_its_cost() -> None:
     shown = succeed("program", "tiny").stdout
-    lowered = Lowered(preset("tiny"))
+    lowered = lowered_of("tiny")
     ops = lowered.programs["train"].ops
     for kernel in {op.kernel for op in ops}:
         assert kernel in shown
@@ -27,7 +34,7 @@ def test_program_prints_every_op_with_its_cost() -> None:
 def test_program_breaks_no_name(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     shown = succeed("program", "behemoth").stdout
-    names = {t.name for op in Lowered(preset("behemoth")).programs["train"].ops for t in op.tensors if t is not None}
+    names = {t.name for op in lowered_of("behemoth").programs["train"].ops for t in op.tensors if t is not None}
     assert names <= set(shown.split()) and max(map(len, shown.splitlines())) <= columns
     for_gpu = succeed("program", "behemoth", "--gpu").stdout
     assert "HAS_RESIDUAL=1," in for_gpu.split() and max(map(len, for_gpu.splitlines())) <= columns
@@ -36,7 +43,7 @@ def test_program_breaks_no_name(columns: int, monkeypatch: pytest.MonkeyPatch) -
 def test_program_as_data_is_what_engines_replay() -> None:
     for mode in ("train", "decode"):
         data = json.loads(succeed("program", "tiny", "--mode", mode, "--json").stdout)
-        lowered = Lowered(preset("tiny"))
+        lowered = lowered_of("tiny")
         assert data["words"] == lowered.words[mode]
         assert data["arena_bytes"] == lowered.plan.bytes()
         assert [op["kernel"] for op in data["ops"]] == [op.kernel for op in lowered.programs[mode].ops]
@@ -50,7 +57,9 @@ def test_program_draws_the_memory_map(tmp_path: Path) -> None:
 
 
 def test_program_names_the_modes_there_are() -> None:
-    assert "there are train, eval, prefill, decode" in one_line_error(tinygpt("program", "tiny", "--mode", "trian"))
+    assert "there are train, validate, eval, prefill, decode" in one_line_error(
+        tinygpt("program", "tiny", "--mode", "trian")
+    )
     succeed("program", "tiny", "--grad-accum", 2, "--mode", "accumulate")
 
 
@@ -62,9 +71,7 @@ def test_bench_prints_a_json_object_a_line(tmp_path: Path) -> None:
     for row in rows:
         assert row["threads"] == 1
         assert row["tokens_per_s"] == pytest.approx(1000 * 16 * 32 / row["ms_per_step"])
-        assert row["gflops"] == pytest.approx(
-            Lowered(preset("tiny")).programs["train"].flops() / row["ms_per_step"] / 1e6
-        )
+        assert row["gflops"] == pytest.approx(lowered_of("tiny").programs["train"].flops() / row["ms_per_step"] / 1e6)
         assert 2 < row["loss"] < 6
     assert "<svg" in picture.read_text()
 

@@ -13,7 +13,8 @@ from cli_helpers import metrics, one_line_error, process, succeed, tinygpt
 from test_cli_resume import SIGNAL_AT_STEP, assert_same_run, last
 
 from tinygpt.cli.engine_specs import listed_engines, spec_options
-from tinygpt.core.config import preset
+from tinygpt.core.config import RunConfig, preset
+from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.engines.select import EngineChoice, available_engines, changed
@@ -112,11 +113,16 @@ def test_a_software_adapter_never_looks_like_a_gpu(tmp_path: Path) -> None:
     assert f"webgpu: {webgpu['device']}" in curve.read_text()
 
 
+def lowered_of(config: RunConfig) -> GpuLowered:
+    """With texts of the least length."""
+    return GpuLowered(config, Device(), all_modes(config), config.model.ctx + 1, config.model.ctx + 1)
+
+
 @needs_adapter
 def test_profile_counts_an_op_once() -> None:
     lines = succeed("bench", "--engines", "webgpu,native:1", "--presets", "tiny", "--batch", 1, "--profile", "--json")
     rows = [json.loads(line) for line in lines.stdout.splitlines()]
-    ops = GpuLowered(preset("tiny").replace(batch=1), Device()).programs["train"].ops
+    ops = lowered_of(preset("tiny").replace(batch=1)).programs["train"].ops
     assert {row["engine"] for row in rows} == {"webgpu", "native:1"} and all(row["device"] for row in rows)
     for row in rows:
         own = [op for op in ops if op.kernel == row["kernel"]]
@@ -147,13 +153,15 @@ def test_parity_with_native() -> None:
 
 
 def test_program_for_a_gpu() -> None:
-    lowered = GpuLowered(preset("tiny"), Device())
+    lowered = lowered_of(preset("tiny"))
     data = json.loads(succeed("program", "tiny", "--gpu", "--json").stdout)
     assert [d["entry"] for d in data["dispatches"]] == [d.entry for d in lowered.dispatches["train"]]
     assert data["bytes"] == sum(buffer["bytes"] for buffer in data["buffers"]) == lowered.plan.bytes()
     shown = succeed("program", "tiny", "--gpu").stdout
     assert f"{len(lowered.dispatches['train'])} dispatches" in shown and "TILE_ROWS" in shown and "arena" in shown
-    assert "there are train, eval, prefill, decode" in one_line_error(tinygpt("program", "--gpu", "--mode", "trian"))
+    assert "there are train, validate, eval, prefill, decode" in one_line_error(
+        tinygpt("program", "--gpu", "--mode", "trian")
+    )
     assert "does not go with --gpu" in one_line_error(tinygpt("program", "--gpu", "--plot", "map.png"))
 
 

@@ -9,7 +9,9 @@ from toy import ToyEngine, ToyHost
 from tinygpt.core import config, rng, sampler, text, trainer
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models import parameters
-from tinygpt.core.plan.cpu import lowering
+from tinygpt.core.models.programs import all_modes
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.run import contract, schedule
 
 for name in config.preset_names():
     run = config.preset(name)
@@ -35,13 +37,14 @@ for wrong in (
         print("refused:", error)
 print(config.corpus_advice(config.preset("xl"), 863, 95, 6416896))
 
+print([bits(list(schedule.adamw_rates(config.preset("small").train, step))) for step in (1, 2, 1000, 100000)])
 for step in (1, 2, 1000000):
     print(step, rng.batch_offsets(1337, step, 7, 1115394, 64))
 print(rng.eval_offsets(4294967295, 5, 3000000000, 128))
 print([bits(rng.sample_uniform(7, position)) for position in (0, 1, 2**33)])
 
 shaped = config.preset("small").train.replace(schedule="cosine", warmup=10, steps=100)
-print([bits(trainer.learning_rate(shaped, step)) for step in (1, 9, 10, 11, 50, 99, 100, 200)])
+print([bits(schedule.learning_rate(shaped, step)) for step in (1, 9, 10, 11, 50, 99, 100, 200)])
 
 logits = [((byte * 7919) % 997) / 128 for byte in range(256)]
 for settings in (
@@ -57,9 +60,9 @@ for start in (b"text", b"\xff\xfet\0", b"\xff\xfe\0\0t\0\0\0", b"t\0e\0"):
     print(text.encoding_advice(start))
 
 run = config.preset("tiny").replace(steps=130, eval_every=20, sample_every=50, checkpoint_every=40, grad_accum=2)
-for engine in (ToyEngine(), ToyEngine(metrics_every=7)):
+for engine in (ToyEngine(), ToyEngine(block=7)):
     host = ToyHost()
-    print(trainer.run_now(trainer.Trainer(run, engine, host, 100000, 10000).run()))
+    print(contract.run_now(trainer.Trainer(run, engine, host, 100000, 10000).run()))
     for event in host.events:
         print(bits(event))
     for save in host.saves:
@@ -67,6 +70,8 @@ for engine in (ToyEngine(), ToyEngine(metrics_every=7)):
 
 for name in config.preset_names():
     for changes in ({}, {"grad_accum": 3}, {"ctx": 17, "batch": 3})[: 3 if name in ("tiny", "small") else 1]:
-        lowered = lowering.Lowered(config.preset(name).replace(**changes))
-        for mode in sorted(lowered.words):
-            print(name, mode, lowered.plan.size, lowered.words[mode])
+        run = config.preset(name).replace(**changes)
+        lowered = Lowered(run, all_modes(run) + ["train_fed", "init", "reset"], 100003, 9999)
+        recipe = lowered.recipe()
+        for mode in sorted(recipe["programs"]):
+            print(name, mode, recipe["buffers"], bits(recipe["programs"][mode]))

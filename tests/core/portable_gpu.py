@@ -4,7 +4,9 @@ from bits import bits
 
 from tinygpt.core import config
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.plan.gpu import recipe as gpu_recipe
+from tinygpt.core.models.programs import all_modes
+from tinygpt.core.plan.gpu.lowering import GpuLowered
+from tinygpt.core.plan.gpu.recipe import device_of
 
 DEVICES = (
     {},
@@ -17,8 +19,8 @@ for name in config.preset_names():
     for described in DEVICES if name in ("tiny", "small", "large") else DEVICES[:1]:
         for changes in CHANGES if name in ("tiny", "small") else CHANGES[:1]:
             try:
-                device = gpu_recipe.device_of(described)
-                recipe = gpu_recipe.gpu_recipe(config.preset(name).replace(**changes), device)
+                run = config.preset(name).replace(**changes)
+                recipe = GpuLowered(run, device_of(described), all_modes(run) + ["train_fed"], 100003, 9999).recipe()
                 for part in sorted(recipe):
                     print(name, part, bits(recipe[part]))
             except TinyGPTError as error:

@@ -12,12 +12,12 @@ from wgsl_text import Workgroup, declared_bindings, declared_overrides, override
 
 from tinygpt.core.config import RunConfig, preset, preset_names
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.gpt import programs
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.programs import PROGRAMS, all_modes
 from tinygpt.core.ops.gpu import Device, Dispatch
-from tinygpt.core.ops.op import Tensor
+from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.memory import FLAT, verify_gpu_plan
-from tinygpt.core.plan.gpu.recipe import recipe_of
 from tinygpt.core.plan.layout import Layout
 
 KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
@@ -31,6 +31,18 @@ CONFIGS = {
     "accumulating": preset("tiny").replace(grad_accum=2),
     "least": preset("tiny").replace(layers=1, d_model=1, heads=1, ctx=1, batch=1),
 }
+
+
+TRAIN, VAL = 5001, 999  # bytes of text
+
+
+def programs(config: RunConfig) -> tuple[Memory, list[Program]]:
+    memory = Memory(config, TRAIN, VAL)
+    return memory, [PROGRAMS[mode](config, memory) for mode in all_modes(config)]
+
+
+def gpu_lowered(config: RunConfig, device: Device) -> GpuLowered:
+    return GpuLowered(config, device, all_modes(config), TRAIN, VAL)
 
 
 def round_up(size: int, to: int) -> int:
@@ -61,7 +73,7 @@ DEVICES = {"defaults": lambda config: Device(), "large": large_device, "least": 
 
 @functools.cache
 def lowered_for(name: str, device: str) -> GpuLowered:
-    return GpuLowered(CONFIGS[name], DEVICES[device](CONFIGS[name]))
+    return gpu_lowered(CONFIGS[name], DEVICES[device](CONFIGS[name]))
 
 
 @pytest.fixture(params=[(name, device) for name in CONFIGS for device in DEVICES], ids="-".join)
@@ -75,13 +87,9 @@ def all_dispatches(lowered: GpuLowered) -> Iterator[tuple[str, Dispatch]]:
             yield mode, dispatch
 
 
-def config_of(lowered: GpuLowered) -> RunConfig:
-    return next(CONFIGS[name] for name in CONFIGS for device in DEVICES if lowered_for(name, device) is lowered)
-
-
 def test_the_recipes_bindings_keep_to_the_limits(lowered: GpuLowered) -> None:
     """Read from the recipe, which is what players take verbatim."""
-    recipe, device = recipe_of(config_of(lowered), lowered), lowered.device
+    recipe, device = lowered.recipe(), lowered.device
     assert all(0 < size <= device.max_buffer and size % 4 == 0 for size in recipe["buffers"])
     for dispatches in recipe["programs"].values():
         for number, x, y, z, *places in dispatches:
@@ -103,7 +111,7 @@ def test_what_is_read_is_what_was_written_there_last(lowered: GpuLowered) -> Non
     """Replayed place by place: no tensor that is still needed is overwritten by another, in any program."""
     plan = lowered.plan
     fixed = {name: place for name, place in plan.fixed.items() if plan.owners[place[0]] == "arena"}
-    sizes = {tensor.name: tensor.size for tensor in lowered.memory.tensors()}
+    sizes = {tensor.name: tensor.size for tensor in lowered.tensors}
     for mode, dispatches in lowered.dispatches.items():
         there: dict[int, dict[str, tuple[int, int]]] = {}  # by buffer, the tensors whose values are in it
         for name, (buffer, start) in fixed.items():
@@ -118,7 +126,7 @@ def test_what_is_read_is_what_was_written_there_last(lowered: GpuLowered) -> Non
                             del inside[name]
                     inside[tensor.name] = (start, start + size)
             for _, tensor in dispatch.reads + dispatch.writes:
-                if tensor is not None and tensor.kind not in (*FLAT, "input"):
+                if tensor is not None and tensor.kind not in (*FLAT, "input", "corpus"):
                     buffer, start, size = plan.find(mode, tensor)
                     held = there.get(buffer, {}).get(tensor.name)
                     assert held == (start, start + size), f"{mode}: {dispatch.entry} finds no {tensor.name}"
@@ -128,7 +136,7 @@ def test_what_is_read_is_what_was_written_there_last(lowered: GpuLowered) -> Non
 
 def test_every_lasting_tensor_has_a_place_of_its_own(lowered: GpuLowered) -> None:
     plan, taken = lowered.plan, []
-    for tensor in lowered.memory.tensors():
+    for tensor in lowered.tensors:
         if tensor.kind not in FLAT:
             buffer, start = plan.fixed[tensor.name]
             assert start + tensor.size <= plan.buffers[buffer]
@@ -191,7 +199,7 @@ def test_one_byte_less_is_refused_in_one_sentence(name: str) -> None:
         device = least_device(CONFIGS[name])
         setattr(device, limit, max(4 * t.size for t in every_tensor(CONFIGS[name])) - 1)
         with pytest.raises(TinyGPTError, match=r"has [0-9.]+ [KM]B, more than this GPU binds at once; use a smaller"):
-            GpuLowered(CONFIGS[name], device)
+            gpu_lowered(CONFIGS[name], device)
 
 
 def every_tensor(config: RunConfig) -> list[Tensor]:
@@ -204,8 +212,8 @@ def test_caches_larger_than_a_buffer_go_to_several() -> None:
     config = preset("tiny").replace(layers=40, ctx=512, batch=1)
     device = Device()
     device.max_binding = device.max_buffer = 2**21
-    made = GpuLowered(config, device)
-    caches = [tensor for tensor in made.memory.tensors() if tensor.kind == "cache"]
+    made = gpu_lowered(config, device)
+    caches = [tensor for tensor in made.memory.tensors() if tensor.name.startswith("cache")]
     assert 4 * sum(tensor.size for tensor in caches) > 2 * device.max_buffer
     assert len({made.plan.fixed[tensor.name][0] for tensor in caches}) > 2
 
@@ -213,29 +221,29 @@ def test_caches_larger_than_a_buffer_go_to_several() -> None:
 def test_slices_give_way_where_the_largest_gradient_would_not_fit() -> None:
     config = preset("tiny").replace(ctx=2048, batch=1)  # the positions are the largest
     device, largest = Device(), 4 * 2048 * config.model.d_model
-    assert GpuLowered(config, device).slices == 8
+    assert gpu_lowered(config, device).slices == 8
     for most in (7, 6):
         device.max_binding = most * largest + 1024
-        assert GpuLowered(config, device).slices == most
+        assert gpu_lowered(config, device).slices == most
 
 
 def test_more_rows_than_a_grid_has_workgroups_are_refused_in_one_sentence() -> None:
     device = Device()
     device.max_groups = 6
     with pytest.raises(TinyGPTError, match="workgroups in a row, more than this GPU's 6; use a smaller batch or ctx"):
-        GpuLowered(CONFIGS["odd"], device)
+        gpu_lowered(CONFIGS["odd"], device)
 
 
 def test_heads_too_wide_for_workgroup_memory_are_refused_in_one_sentence() -> None:
     with pytest.raises(TinyGPTError, match=r"attention with 2048 numbers a head .* use more heads, or another engine"):
-        GpuLowered(preset("tiny").replace(layers=1, d_model=2048, heads=1, ctx=8, batch=1), Device())
+        gpu_lowered(preset("tiny").replace(layers=1, d_model=2048, heads=1, ctx=8, batch=1), Device())
 
 
 # --- what the plan's own check sees ------------------------------------------------------------------------
 
 
 def spoiled() -> GpuLowered:
-    return GpuLowered(CONFIGS["odd"], Device())
+    return gpu_lowered(CONFIGS["odd"], Device())
 
 
 def check(lowered: GpuLowered) -> None:
@@ -295,7 +303,7 @@ ROWS = 128 * 3 * 5 * 7 * 8  # a multiple of each
 
 @functools.cache
 def of_context(T: int) -> GpuLowered:
-    return GpuLowered(preset("small").replace(ctx=T, batch=ROWS // T), large_device(preset("small")))
+    return gpu_lowered(preset("small").replace(ctx=T, batch=ROWS // T), large_device(preset("small")))
 
 
 def test_at_a_fixed_number_of_rows_no_temporary_grows_with_the_context() -> None:
@@ -313,7 +321,7 @@ def arenas(T: int) -> list[int]:
 
 def lasting(T: int) -> int:
     """Floats of the arenas that outputs and caches take."""
-    return sum(round_up(t.size, 64) for t in of_context(T).memory.tensors() if t.kind in ("output", "cache"))
+    return sum(round_up(t.size, 64) for t in of_context(T).memory.tensors() if t.kind in ("output", "state"))
 
 
 def test_what_grows_with_the_context_grows_linearly() -> None:
@@ -322,7 +330,7 @@ def test_what_grows_with_the_context_grows_linearly() -> None:
     assert len(steps) == 1
     model = preset("small").model
     floats = model.d_model * (3 + of_context(128).slices + 2 * model.layers)  # positions, their moments; caches
-    assert steps == {4 * 128 * (floats + 1)}  # and the prompt
+    assert steps == {4 * 128 * (floats + 2)}  # the prompt, and what is written
 
 
 def test_a_layout_has_what_the_plan_has() -> None:

@@ -1,5 +1,6 @@
 """core computes the same under MicroPython (the tab's Python) as under CPython."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ def micropython(script: str, tmp_path: Path) -> str:
 def as_one_script(*names: str) -> str:
     """The files joined: MicroPython sees tinygpt/core only, not the tests."""
     text = "\n".join((HERE / name).read_text() for name in names)
-    return text.replace("from toy import ToyEngine, ToyHost\n", "").replace("from bits import bits\n", "")
+    return re.sub(r"^from (bits|toy|fake_player) import .*\n", "", text, flags=re.MULTILINE)
 
 
 def assert_same(script: str, tmp_path: Path) -> str:
@@ -40,6 +41,11 @@ def test_core_prints_the_same_under_both_interpreters(tmp_path):
     assert "refused: there is no preset 'smal'; did you mean 'small'?" in cpython
     assert "accepted" not in cpython
     assert cpython.count("finished") == 2
+
+
+def test_core_asks_the_same_of_a_player_under_both_interpreters(tmp_path):
+    cpython = assert_same(as_one_script("bits.py", "fake_player.py", "portable_engine.py"), tmp_path)
+    assert "accepted" not in cpython and "('accumulate', 2)" in cpython and "('train', 60)" in cpython
 
 
 def test_the_gpus_recipes_are_the_same_under_both_interpreters(tmp_path):

@@ -6,11 +6,11 @@ import pytest
 
 from tinygpt.core.config import preset, preset_names
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.gpt import programs
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Program, Tensor
-from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.plan.cpu.lowering import Lowered, line_of
 from tinygpt.core.plan.layout import LINE, Layout
 from tinygpt.core.plan.memory import Slot, place, plan, verify_plan
 from tinygpt.core.plan.verify import verify
@@ -18,14 +18,18 @@ from tinygpt.core.plan.verify import verify
 SMALL = preset("tiny")
 
 
+def lowered_all(config):
+    return Lowered(config, [*all_modes(config), "train_fed", "init"], 5001, 999)
+
+
 @pytest.fixture(scope="module")
 def lowered():
-    return Lowered(SMALL)
+    return lowered_all(SMALL)
 
 
 @pytest.mark.parametrize("name", preset_names())
 def test_every_presets_programs_verify_and_fit_their_plan(name):
-    made = Lowered(preset(name))
+    made = lowered_all(preset(name))
     weights = 4 * 4 * parameter_count(preset(name).model)
     assert made.plan.bytes() > weights  # weights, gradients and two moments at least
 
@@ -33,14 +37,14 @@ def test_every_presets_programs_verify_and_fit_their_plan(name):
 def test_no_tensor_has_a_side_for_each_pair_of_positions(lowered):
     config = preset("tiny").replace(ctx=400, batch=1)
     T = config.model.ctx
-    for program in programs(config)[1]:
+    for program in lowered_all(config).programs.values():
         for tensor in program.tensors:
             assert tensor.size < T * T, tensor
 
 
 def test_memory_grows_linearly_with_ctx_at_a_fixed_number_of_tokens():
     def activations(ctx):
-        made = Lowered(preset("small").replace(ctx=ctx, batch=4096 // ctx))
+        made = lowered_all(preset("small").replace(ctx=ctx, batch=4096 // ctx))
         return made.plan.size - made.plan.persistent_size
 
     assert activations(2048) < 1.05 * activations(64)
@@ -80,7 +84,7 @@ def test_moves_cover_every_parameter_once():
 
 def test_a_steps_flops_are_six_a_weight_and_token():
     config = preset("huge")
-    program = Lowered(config).programs["train"]
+    program = lowered_all(config).programs["train"]
     linear = sum(place.size for place in Layout(config.model).places if len(place.shape) == 2)
     linear -= config.model.ctx * config.model.d_model  # positions are looked up, not multiplied
     tokens = config.train.batch * config.model.ctx
@@ -103,6 +107,40 @@ def test_words_hold_what_the_op_holds(lowered):
         assert len(tail) == len(signature.dims) + len(signature.scalars)
         at += words[at + 1]
     assert at == len(words)
+
+
+KEPT = ("weights", "m", "v", "counters", "ring", "val_loss", "written", "cursor", "token", "position")
+
+
+def test_what_a_run_leaves_is_written_behind_the_word_that_it_commits_at(lowered):
+    for mode in all_modes(SMALL):
+        program, ops = lowered.programs[mode], lowered.programs[mode].ops
+        before = {tensor.root().name for op in ops[: program.committed] for tensor in op.writes()}
+        assert not before & set(KEPT), mode
+        words, at = lowered.words[mode], 0
+        for _ in range(program.committed):
+            at += words[at + 1]
+        assert lowered.commits[mode] == at
+        assert lowered.recipe()["programs"][mode] == {"words": words, "commit": at}
+    kept = {
+        tensor.root().name
+        for op in lowered.programs["train"].ops[lowered.programs["train"].committed :]
+        for tensor in op.writes()
+    }
+    assert kept == {"weights", "m", "v", "ring", "counters"}
+
+
+def test_only_what_is_asked_for_has_memory():
+    writing, training = Lowered(SMALL, ["prefill", "decode"]), Lowered(SMALL, ["train"], 5001, 999)
+    names = [{tensor.name for tensor in made.tensors} for made in (writing, training)]
+    assert not names[0] & {"grads", "m", "v", "train_text", "ring"} and "cache_k.0" in names[0]
+    assert not names[1] & {"val_text", "prompt", "written", "cache_k.0"} and {"train_text", "ring"} <= names[1]
+    assert next(tensor for tensor in training.tensors if tensor.name == "train_text").size == 1251  # words
+
+
+def test_a_tensor_off_its_line_is_caught(lowered):
+    with pytest.raises(TinyGPTError, match="begins at float 17"):
+        line_of(17)
 
 
 def chain():
@@ -146,10 +184,11 @@ def test_an_output_that_is_also_an_input_is_caught():
 
 
 def test_writing_an_input_or_a_weight_is_caught():
-    for kind, says in (("input", "the host's"), ("weight", "the optimizer's")):
+    for kind, says in (("input", "the host's"), ("corpus", "the host's"), ("weight", "can still be abandoned")):
         program, y = chain()
         z = program.tensor("z", (2, 3), kind)
         program.call("linear", x=y, weight=program.tensor("w", (3, 3), "weight"), y=z, N=2, O=3, I=3)
+        program.commit()
         with pytest.raises(TinyGPTError, match=says):
             verify(program)
 
@@ -184,7 +223,7 @@ def test_a_seed_may_have_all_of_its_32_bits():
 )
 def test_a_run_too_large_for_the_words_is_refused_in_one_sentence(changes, says):
     with pytest.raises(TinyGPTError, match=says):
-        Lowered(SMALL.replace(**changes))
+        lowered_all(SMALL.replace(**changes))
 
 
 def test_a_missing_or_unknown_argument_is_caught():
@@ -202,8 +241,9 @@ def test_dead_tensors_give_their_place_to_others():
 
 
 def test_a_plan_with_an_overlap_is_caught():
-    memory, made = programs(SMALL)
-    good = plan(memory.tensors(), made, {p.mode: [None] * len(p.ops) for p in made})
+    lowered = lowered_all(SMALL)
+    made = list(lowered.programs.values())
+    good = plan(lowered.tensors, made, {p.mode: [None] * len(p.ops) for p in made})
     verify_plan(good)
     slots = good.temporary["train"]
     a, b = next((a, b) for a in slots for b in slots if a is not b and a.first <= b.last and b.first <= a.last)
@@ -213,5 +253,5 @@ def test_a_plan_with_an_overlap_is_caught():
 
 
 def test_a_program_prints_itself(lowered):
-    text = repr(lowered.programs["train"].ops[2])
+    text = repr(lowered.programs["train"].ops[3])
     assert text.startswith("blocks.0.qkv[512,144] = linear(blocks.0.a[512,48], blocks.0.attn.qkv.weight[144,48]")

@@ -1,11 +1,12 @@
+import itertools
 import math
 
 import pytest
 from toy import ToyEngine
 
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.run.contract import run_now
 from tinygpt.core.sampler import choose, generate
-from tinygpt.core.trainer import run_now
 
 LOGITS = [0.0] * 256
 LOGITS[65], LOGITS[66], LOGITS[67] = 5.0, 4.0, 3.0
@@ -44,32 +45,54 @@ def test_top_p_keeps_the_smallest_set_that_reaches_p():
     assert set(shares(SampleConfig(temperature=1.0, top_p=0.0))) == {65}
 
 
+def made_by(engine, ctx, prompt, **settings):
+    return run_now(generate(engine, ctx, prompt, SampleConfig(**settings)))
+
+
 def test_generation_is_seeded_and_feeds_what_it_made():
     engine = ToyEngine()
-    made = run_now(generate(engine, 32, b"abc", SampleConfig(tokens=20)))
-    assert made == run_now(generate(ToyEngine(), 32, b"abc", SampleConfig(tokens=20)))
-    assert made != run_now(generate(ToyEngine(), 32, b"abc", SampleConfig(tokens=20, seed=1)))
-    assert engine.tokens == b"abc" + made[:-1]
+    made = made_by(engine, 32, b"abc", tokens=20)
+    assert made == made_by(ToyEngine(), 32, b"abc", tokens=20)
+    assert made != made_by(ToyEngine(), 32, b"abc", tokens=20, seed=1)
+    assert engine.tokens == b"abc" + made
 
 
 def test_a_full_window_restarts_from_its_newer_half():
     engine = ToyEngine()
-    made = run_now(generate(engine, 8, b"0123456789", SampleConfig(tokens=12)))
+    made = made_by(engine, 8, b"0123456789", tokens=12)
+    text = b"0123456789" + made
     assert len(made) == 12
-    # 23456789 | restart 6789+1, +3 more | restart with 4+1, ...
-    assert engine.prefills == 4
-    assert engine.tokens == (b"0123456789" + made)[: 10 + 11][-len(engine.tokens) :]
+    assert engine.windows == [text[2:10], text[6:11], text[10:15], text[14:19]]
 
 
-def test_ctx_of_one_works():
-    assert len(run_now(generate(ToyEngine(), 1, b"ab", SampleConfig(tokens=5)))) == 5
+@pytest.mark.parametrize("ctx", [1, 2, 3, 8, 200])
+def test_any_context_is_written_beyond(ctx):
+    assert len(made_by(ToyEngine(), ctx, b"ab", tokens=100)) == 100
 
 
 def test_it_stops_behind_a_stop_byte_and_when_told():
-    endless = run_now(generate(ToyEngine(), 32, b"abc", SampleConfig(tokens=200)))
+    endless = made_by(ToyEngine(), 32, b"abc", tokens=200)
     stop = endless[10]
     made = run_now(generate(ToyEngine(), 32, b"abc", SampleConfig(tokens=200), stop_bytes=bytes([stop])))
     assert made == endless[: endless.index(stop) + 1]
     seen = []
-    run_now(generate(ToyEngine(), 32, b"", SampleConfig(tokens=9), on_byte=lambda b: seen.append(b) or len(seen) < 4))
-    assert len(seen) == 4
+    told = run_now(
+        generate(ToyEngine(), 32, b"", SampleConfig(tokens=90), on_bytes=lambda b: seen.append(b) or len(seen) < 4)
+    )
+    assert len(seen) == 4 and b"".join(seen) == told
+
+
+@pytest.mark.parametrize("seconds, largest", [(0.01, 8), (0.2, 1), (1e-4, 64), (0.0, 64)])
+def test_a_watched_text_flows_in_blocks_of_a_twentieth_of_a_second(seconds, largest):
+    """A byte takes so many seconds; blocks grow by no more than twice."""
+    engine, blocks, clock = ToyEngine(), [], [0.0]
+
+    def now():
+        clock[0] += seconds * len(blocks[-1] if blocks else b"")
+        return clock[0]
+
+    watched = generate(engine, 256, b"a", SampleConfig(tokens=200), on_bytes=blocks.append, now=now)
+    assert run_now(watched) == made_by(ToyEngine(), 256, b"a", tokens=200) == b"".join(blocks)
+    sizes = [len(block) for block in blocks]
+    assert sizes[0] == 1 and all(b <= 2 * a for a, b in itertools.pairwise(sizes))
+    assert largest / 2 < max(sizes) <= largest

@@ -5,9 +5,11 @@ import pytest
 from toy import ToyEngine, ToyHost
 
 from tinygpt.core.config import TrainConfig, preset
+from tinygpt.core.ops.record import RING
 from tinygpt.core.progress import LossHistory, Progress
-from tinygpt.core.rng import batch_offsets
-from tinygpt.core.trainer import EXPLODED_LOSS, Diverged, Trainer, learning_rate, run_now
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.schedule import adamw_rates, learning_rate
+from tinygpt.core.trainer import EXPLODED_LOSS, Diverged, Trainer
 
 RUN = preset("tiny").replace(steps=60, eval_every=20, sample_every=0, checkpoint_every=25)
 
@@ -18,26 +20,42 @@ def train(run=RUN, engine=None, host=None, progress=None):
     return reason, engine, host
 
 
-def test_steps_get_their_rows_rates_and_numbers():
-    _, engine, _ = train(RUN.replace(grad_accum=3, warmup=10))
-    assert [step for step, _, _ in engine.seen] == list(range(1, 61))
-    assert engine.seen[4][1] == pytest.approx(3e-4 * 0.5)
-    assert engine.seen[4][2] == batch_offsets(1337, 5, 48, 100_000, 32)
-
-
-def test_events_come_at_their_cadence():
-    reason, _, host = train()
+@pytest.mark.parametrize("tick", [0.5, 0.03, 0.001, 0.0])
+@pytest.mark.parametrize("block", [None, 1, 7, 1000])
+def test_events_come_at_their_cadence_whatever_the_blocks(block, tick):
+    reason, engine, host = train(engine=ToyEngine(block), host=ToyHost(tick=tick))
     assert reason == "finished"
     assert [event["step"] for event in host.of("step")] == list(range(1, 61))
     assert [event["step"] for event in host.of("eval")] == [20, 40, 60]
     assert [event["step"] for event in host.of("sample")] == [60]
     assert [event["step"] for event in host.of("checkpoint") if event["kind"] == "last"] == [0, 25, 50, 60]
+    assert [event["loss"] for event in host.of("step")] == [event["loss"] for event in train()[2].of("step")]
+    assert sum(engine.blocks) == 60 and max(engine.blocks) <= min(20, block or 20)
 
 
-def test_late_metrics_lose_no_step():
-    _, _, prompt = train()
-    _, _, late = train(engine=ToyEngine(metrics_every=7))
-    assert [(e["step"], e["loss"]) for e in late.of("step")] == [(e["step"], e["loss"]) for e in prompt.of("step")]
+@pytest.mark.parametrize("tick, most", [(1.0, 1), (0.05, 2), (0.02, 5), (1e-6, RING)])
+def test_blocks_are_a_tenth_of_a_second_and_no_more_than_the_ring(tick, most):
+    """The clock moves by a tick for each look, and a step takes a tick's share of its block."""
+
+    class Clock(ToyHost):
+        def now(self):
+            self.clock += self.tick * sum(engine.blocks[-1:]) / 2
+            return self.clock
+
+    engine = ToyEngine()
+    run_now(
+        Trainer(RUN.replace(steps=500, eval_every=0, checkpoint_every=0), engine, Clock(tick=tick), 100_000, 0).run()
+    )
+    assert engine.blocks[0] == 1
+    assert max(engine.blocks) <= 2 * most and (most == 1 or max(engine.blocks) >= most)
+    assert max(engine.blocks) <= RING
+
+
+def test_a_block_that_ends_early_is_a_stop():
+    reason, engine, host = train(engine=ToyEngine(block=10, stops_after=33))
+    assert reason == "stopped" and engine.step == 33
+    assert [event["step"] for event in host.of("step")] == list(range(1, 34))
+    assert host.saves[-1][0] == "last" and host.saves[-1][1] == engine.value and host.saves[-1][2]["step"] == 33
 
 
 def test_a_resumed_run_goes_on_as_if_never_stopped():
@@ -46,7 +64,7 @@ def test_a_resumed_run_goes_on_as_if_never_stopped():
     kind, value, saved = first.saves[-1]
     assert (kind, value) == ("last", engine.value)
     resumed = ToyEngine()
-    resumed.value = value
+    resumed.value, resumed.step = value, 25
     _, _, second = train(engine=resumed, progress=Progress.from_dict(saved))
     both = [e["loss"] for e in first.of("step") + second.of("step")]
     assert both == [e["loss"] for e in straight.of("step")]
@@ -57,9 +75,9 @@ def test_a_resumed_run_goes_on_as_if_never_stopped():
 def test_a_stop_request_saves_and_ends():
     reason, engine, host = train(host=ToyHost(stop_at=10.0))
     assert reason == "stopped"
-    assert 1 < len(engine.seen) < 60
+    assert 1 < engine.step < 60
     assert host.saves[-1][0] == "last"
-    assert host.saves[-1][2]["step"] == len(engine.seen)
+    assert host.saves[-1][2]["step"] == engine.step
 
 
 def test_the_best_model_is_kept_and_patience_ends_the_run():
@@ -89,10 +107,10 @@ def test_a_run_that_diverged_stands_where_its_last_checkpoint_stands():
     assert host.went_back
 
 
-@pytest.mark.parametrize(("high", "metrics_every"), [(1e4, 1), (math.inf, 1), (1e4, 3)])
-def test_a_state_that_an_update_has_ruined_is_never_saved(high, metrics_every):
+@pytest.mark.parametrize(("high", "block"), [(1e4, 1), (math.inf, 1), (1e4, 3)])
+def test_a_state_that_an_update_has_ruined_is_never_saved(high, block):
     """The loss of a step is that of the state before it: the update of step 4 shows in the loss of step 5."""
-    engine, host = ToyEngine(metrics_every, losses=[5.0] * 4 + [high] * 60), ToyHost()
+    engine, host = ToyEngine(block, losses=[5.0] * 4 + [high] * 60), ToyHost()
     with pytest.raises(Diverged):
         train(RUN.replace(checkpoint_every=1), engine, host)
     assert host.saves[-1][2]["step"] == 3
@@ -101,12 +119,12 @@ def test_a_state_that_an_update_has_ruined_is_never_saved(high, metrics_every):
 
 def test_a_state_is_proven_by_the_very_next_step():
     """However seldom an engine would like to be read: until then it is not saved."""
-    engine = ToyEngine(metrics_every=50)
+    engine = ToyEngine(block=50)
     host = ToyHost()
     saved = []
 
     async def noted(kind, state, progress):
-        saved.append((progress.step, len(engine.seen)))
+        saved.append((progress.step, engine.step))
 
     host.save = noted
     train(RUN, engine, host)
@@ -171,7 +189,7 @@ def test_without_validation_text_there_is_no_validation():
 
 def test_rates_leave_out_time_between_steps():
     _, _, host = train(RUN.replace(eval_every=1))
-    # ToyHost's clock moves half a second a reading: every step takes one reading.
+    # ToyHost's clock moves half a second a look: every block takes one, and is a step.
     assert host.of("step")[-1]["tokens_per_s"] == pytest.approx(16 * 32 / 0.5)
 
 
@@ -199,3 +217,12 @@ def test_history_keeps_the_first_the_last_and_at_most_512(steps):
     assert kept == sorted(set(kept))
     gaps = {b - a for a, b in itertools.pairwise(kept[:-1])}
     assert len(gaps) <= 1  # evenly spread
+
+
+def test_adamws_rates_are_the_corrections_of_its_moments():
+    train = TrainConfig(steps=100, warmup=4, weight_decay=0.2)
+    for step in (1, 4, 50):
+        size, root, decay = adamw_rates(train, step)
+        lr = learning_rate(train, step)
+        assert size == pytest.approx(lr / (1 - 0.9**step)) and decay == pytest.approx(0.2 * lr)
+        assert root == pytest.approx((1 - 0.95**step) ** -0.5)

@@ -1,53 +1,69 @@
-"""A toy engine and host for the training loop. Runs under CPython and MicroPython."""
+"""A toy engine, host and player for core's loops. Runs under CPython and MicroPython."""
 
+from tinygpt.core.rng import batch_offsets, sample_uniform
+from tinygpt.core.run.contract import Engine, StepMetrics
+from tinygpt.core.sampler import choose, require_finite
 from tinygpt.core.trainer import Host
 
 
-class ToyEngine:
-    """'Trains' one number: the loss falls by a factor a step and depends on the offsets it was given."""
+class ToyEngine(Engine):
+    """'Trains' one number: the loss falls by a factor a step and depends on the step's windows."""
 
-    def __init__(self, metrics_every=1, losses=None, grad_norms=None, val_losses=None):
-        self.replicas = 1
-        self.metrics_every = metrics_every
+    def __init__(self, block=None, losses=None, grad_norms=None, val_losses=None, stops_after=None):
+        self.block = block
         self.value = 5.5
+        self.step = 0
         self.losses = losses  # by step, where a test scripts them
         self.grad_norms = grad_norms
         self.val_losses = val_losses
+        self.stops_after = stops_after  # the step with which a stop comes, in the midst of a block
         self.waiting = []
-        self.seen = []  # (step, lr, offsets) of every step
+        self.blocks = []  # steps asked for
         self.tokens = b""
-        self.prefills = 0
+        self.windows = []  # that texts were begun with
 
-    async def train_step(self, step, lr, offsets):
-        self.seen.append((step, lr, offsets))
-        loss = self.losses[step - 1] if self.losses else self.value + (sum(offsets) % 1024) / 65536
-        norm = self.grad_norms[step - 1] if self.grad_norms else 1.0
-        self.waiting.append((step, loss, norm))
-        self.value *= 0.96875
+    async def train(self, steps):
+        self.blocks.append(steps)
+        done = 0
+        while done < steps and self.step != self.stops_after:
+            self.step += 1
+            done += 1
+            loss = self.value + (sum(batch_offsets(1337, self.step, 16, 100000, 32)) % 1024) / 65536
+            if self.losses:
+                loss = self.losses[self.step - 1]
+            norm = self.grad_norms[self.step - 1] if self.grad_norms else 1.0
+            self.waiting.append(StepMetrics(self.step, loss, norm))
+            self.value *= 0.96875
+        return done
 
     async def read_metrics(self):
         waiting, self.waiting = self.waiting, []
         return waiting
 
-    async def eval_loss(self, offsets):
-        if self.val_losses:
-            return self.val_losses.pop(0)
-        return self.value + (sum(offsets) % 1024) / 65536
+    async def validate(self):
+        return self.val_losses.pop(0) if self.val_losses else self.value
 
     async def export_state(self):
         return self.value
 
-    async def agree(self, flag):
-        return flag
+    async def begin_text(self, window, settings, first, stop):
+        self.windows.append(bytes(window))
+        self.tokens = bytes(window)
+        self.settings, self.drawn, self.stop_bytes = settings, first, stop
+        return self.draw()
 
-    async def prefill(self, tokens):
-        self.prefills += 1
-        self.tokens = bytes(tokens)
-        return self.logits()
+    async def continue_text(self, count):
+        made = b""
+        while len(made) < count and self.tokens[-1] not in self.stop_bytes:
+            made += self.draw()
+        return made
 
-    async def decode(self, token):
-        self.tokens += bytes([token])
-        return self.logits()
+    def draw(self):
+        logits = require_finite(self.logits())
+        byte = bytes([choose(logits, self.settings, sample_uniform(self.settings.seed, self.drawn))])
+        self.drawn += 1
+        self.tokens += byte
+        return byte
 
     def logits(self):
         """A function of the whole window, so that a wrong window shows."""
@@ -58,15 +74,16 @@ class ToyEngine:
 
 
 class ToyHost(Host):
-    def __init__(self, stop_at=None):
+    def __init__(self, stop_at=None, tick=0.5):
         self.clock = 0.0
+        self.tick = tick  # seconds from one look at the clock to the next
         self.events = []
         self.saves = []  # (kind, state, progress as a dict)
         self.stop_at = stop_at
         self.went_back = False
 
     def now(self):
-        self.clock += 0.5
+        self.clock += self.tick
         return self.clock
 
     def emit(self, event):

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tinygpt.engines.base import TerminalEngine
+
 MISSING = "wgpu finds no Vulkan adapter, not even a software one"
 
 
@@ -31,10 +33,10 @@ def gpu_here() -> Any:
     return KeepingGpu(adapter_name(chosen[0])) if chosen else None
 
 
-def webgpu(*given: Any, **options: Any) -> Any:
-    """A WebGPUEngine on it; a test that asks for one where there is no adapter is skipped."""
+def webgpu(config: Any, state: Any = None, **options: Any) -> Any:
+    """A WebGPU engine on it; a test that asks for one where there is no adapter is skipped."""
     if gpu_here() is None:
         pytest.skip(MISSING)
-    from tinygpt.engines.webgpu import WebGPUEngine
+    from tinygpt.engines.webgpu import WebGPUMachine
 
-    return WebGPUEngine(*given, gpu=gpu_here(), **options)
+    return TerminalEngine(config, WebGPUMachine(gpu=gpu_here(), **options), state)

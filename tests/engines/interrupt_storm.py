@@ -4,17 +4,22 @@ import random
 import signal
 import sys
 
-from tinygpt.bench.workload import Run
-from tinygpt.core.config import preset
-from tinygpt.core.trainer import run_now
-from tinygpt.engines.native import NativeEngine
+from lab import ODD, loaded, trained
 
-CONFIG = preset("tiny").replace(layers=1, d_model=16, heads=2, ctx=16, batch=2)
+from tinygpt.core.config import SampleConfig, preset
+from tinygpt.core.run.contract import run_now
+from tinygpt.engines.base import State
+from tinygpt.engines.native import native_engine
+from tinygpt.kernels.init import initial_weights
+
+CONFIG = preset("tiny").replace(**{**ODD, "layers": 1, "d_model": 16, "heads": 2, "ctx": 16, "batch": 2})
 LONGEST = 0.002  # seconds to an interrupt: several runs of a program
 
 
 def opened_and_closed():
-    run_now(NativeEngine(CONFIG, threads=3).close())
+    engine = native_engine(CONFIG, threads=3)
+    run_now(engine.require(["prefill"]))
+    run_now(engine.close())
 
 
 def interrupted(action, delay):
@@ -30,24 +35,24 @@ def interrupted(action, delay):
 def main(times):
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     draw = random.Random(times)
-    engine = NativeEngine(CONFIG, threads=3)
-    start = run_now(engine.export_state())
-    run = Run(CONFIG, engine)
-    run_now(engine.prefill(b"a"))
+    engine = loaded(native_engine(CONFIG, threads=3))
+    start = State(0, initial_weights(CONFIG.model, CONFIG.train.seed))
 
-    def decode():
-        engine.cached = 1
-        run_now(engine.decode(65))
+    def train():
+        run_now(engine.train(5))
+        run_now(engine.read_metrics())
 
-    actions = [lambda: run.advance(1), decode, lambda: run_now(engine.eval_loss([0, 1])), opened_and_closed]
+    def write():
+        run_now(engine.begin_text(b"a", SampleConfig(), 0, b""))
+        run_now(engine.continue_text(8))
+
+    actions = [train, write, lambda: run_now(engine.validate()), opened_and_closed]
     for i in range(times):
         interrupted(actions[i % len(actions)], LONGEST * draw.random())
 
-    run_now(engine.read_metrics())
     run_now(engine.import_state(start))
-    run.step = 0
-    assert run.advance(5) == Run(CONFIG, NativeEngine(CONFIG, threads=3)).advance(5)
-    interrupted(lambda: run.advance(1), LONGEST / 2)
+    assert trained(engine, 5) == trained(loaded(native_engine(CONFIG, threads=3)), 5)
+    interrupted(train, LONGEST / 2)
     run_now(engine.close())
 
 

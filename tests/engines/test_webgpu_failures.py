@@ -5,13 +5,15 @@ import weakref
 
 import pytest
 from gpu_here import MISSING, gpu_here, webgpu
+from lab import loaded, state_of, trained
 from typer.testing import CliRunner
 
-from tinygpt.bench.workload import Run, made_up_text
+from tinygpt.bench.workload import made_up_text
 from tinygpt.cli.app import app
 from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.trainer import run_now
+from tinygpt.core.run.contract import run_now
+from tinygpt.engines.base import TerminalEngine
 from tinygpt.formats import load_tinygpt
 
 if gpu_here() is None:
@@ -21,7 +23,7 @@ import wgpu
 
 from tinygpt.engines import gpu as module
 from tinygpt.engines.gpu import Gpu
-from tinygpt.engines.webgpu import WebGPUEngine
+from tinygpt.engines.webgpu import WebGPUMachine, WebGPUPlayer
 
 pytestmark = pytest.mark.xdist_group("wgpu")
 
@@ -51,9 +53,13 @@ def replace(path, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
+def opened(config=MICRO, **options):
+    return loaded(TerminalEngine(config, WebGPUMachine(**options)))
+
+
 def refusal(gpu, config=MICRO, **options):
     with pytest.raises(TinyGPTError) as refused:
-        WebGPUEngine(config, gpu=gpu, **options)
+        opened(config, gpu=gpu, **options)
     sentence = str(refused.value)
     assert "\n" not in sentence and len(sentence) < 600
     return sentence
@@ -98,56 +104,56 @@ def test_a_kernel_that_is_missing_is_named(gpu, kernels):
 
 
 def test_a_device_that_is_lost_refuses_everything_with_one_sentence(gpu):
-    engine = WebGPUEngine(MICRO, gpu=gpu)
-    run = Run(MICRO, engine)
-    run.advance(2)
-    state = run_now(engine.export_state())
+    engine = opened(gpu=gpu)
+    trained(engine, 2)
+    state = state_of(engine)
     gpu.device.destroy()
     for ask in (
-        lambda: run.advance(1),
-        lambda: run_now(engine.export_state()),
+        lambda: trained(engine, 1),
+        lambda: state_of(engine),
         lambda: run_now(engine.import_state(state)),
-        lambda: run_now(engine.eval_loss([0, 1])),
+        lambda: run_now(engine.validate()),
         lambda: run_now(engine.prefill(b"a")),
-        lambda: WebGPUEngine(MICRO, gpu=gpu),
+        lambda: opened(gpu=gpu),
         lambda: gpu.module(("pick_row.wgsl",)),
-        lambda: gpu.pipelines(engine.recipe["pipelines"][:1]),
+        lambda: gpu.pipelines(engine.lowered.recipe()["pipelines"][:1]),
     ):
         gpu.modules.clear()
         with pytest.raises(TinyGPTError, match=LOST):
             ask()
     run_now(engine.close())
-    assert len(Run(MICRO, webgpu(MICRO, state)).advance(1)) == 1  # another device goes on
+    assert len(trained(loaded(webgpu(MICRO, state)), 1)) == 1  # another device goes on
 
 
 def test_a_device_lost_in_training_costs_no_checkpoint_and_native_goes_on(tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_bytes(made_up_text()[:5000])
-    run, train_step = tmp_path / "run", WebGPUEngine.train_step
+    folder, run, asked = tmp_path / "run", WebGPUPlayer.run, []
 
-    async def lose_at_12(engine, step, lr, offsets):
-        if step == 12:
-            engine.gpu.device.destroy()
-        await train_step(engine, step, lr, offsets)
+    async def lose_at_12(player, mode, times):
+        asked.extend([mode] * times)
+        if asked.count("train") >= 12:
+            player.gpu.device.destroy()
+        return await run(player, mode, times)
 
-    monkeypatch.setattr(WebGPUEngine, "train_step", lose_at_12)
+    monkeypatch.setattr(WebGPUPlayer, "run", lose_at_12)
     sizes = ["--layers", "1", "--d-model", "10", "--heads", "2", "--ctx", "8", "--batch", "2", "--steps", "20"]
     calm = ["--eval-every", "0", "--sample-every", "0", "--set", "checkpoint_every=5", "--quiet"]
     where = ["--engine", "webgpu", "--device", gpu_here().name]
-    start = ["train", "--preset", "tiny", *sizes, *calm, "--file", str(tmp_path / "text.txt"), "--out", str(run)]
+    start = ["train", "--preset", "tiny", *sizes, *calm, "--file", str(tmp_path / "text.txt"), "--out", str(folder)]
     lost = CliRunner().invoke(app, [*start, *where])
     assert lost.exit_code == 1, lost.stderr
     (said,) = [line for line in lost.stderr.splitlines() if line.startswith("error: ")]
     assert said.startswith("error: the connection to ") and "--resume" in said and "--engine native" in said
     assert "Traceback" not in lost.stderr
-    assert load_tinygpt(run / "checkpoints/last.tinygpt").state.step == 10
-    resumed = CliRunner().invoke(app, ["train", "--resume", str(run), "--engine", "native", "--quiet"])
+    assert load_tinygpt(folder / "checkpoints/last.tinygpt").state.step == 10
+    resumed = CliRunner().invoke(app, ["train", "--resume", str(folder), "--engine", "native", "--quiet"])
     assert resumed.exit_code == 0, resumed.stderr
-    assert load_tinygpt(run / "checkpoints/last.tinygpt").state.step == 20
+    assert load_tinygpt(folder / "checkpoints/last.tinygpt").state.step == 20
 
 
 def test_a_closed_engine_leaves_no_device_behind():
-    engine = WebGPUEngine(MICRO, device=gpu_here().name)
-    device = weakref.ref(engine.gpu.device)
+    engine = opened(device=gpu_here().name)
+    device = weakref.ref(engine.player.gpu.device)
     run_now(engine.prefill(b"a"))
     run_now(engine.close())
     assert device() is None
@@ -188,7 +194,7 @@ def test_a_run_beyond_the_limits_is_refused_before_anything_is_made(gpu, monkeyp
     monkeypatch.setattr(gpu, "describe", lambda: described)
     monkeypatch.setattr(gpu, "buffer", None)
     with pytest.raises(TinyGPTError, match=says):
-        WebGPUEngine(MICRO.replace(**changes), gpu=gpu)
+        opened(MICRO.replace(**changes), gpu=gpu)
 
 
 # --- adapters ------------------------------------------------------------------------------------------------
@@ -199,12 +205,12 @@ def test_no_adapter_at_all(monkeypatch):
     with pytest.raises(
         TinyGPTError, match=r"no WebGPU adapter here: install a Vulkan driver .*, or use --engine native"
     ):
-        WebGPUEngine(MICRO)
+        opened()
 
 
 def test_an_adapter_of_another_name():
     with pytest.raises(TinyGPTError, match=r"no WebGPU adapter is called 'voodoo 2'; there is '.+'"):
-        WebGPUEngine(MICRO, device="voodoo 2")
+        opened(device="voodoo 2")
 
 
 def test_float16_where_there_is_none(gpu):
@@ -214,9 +220,9 @@ def test_float16_where_there_is_none(gpu):
 
 def test_times_where_there_are_none(gpu):
     gpu.features = []
-    engine = WebGPUEngine(MICRO, gpu=gpu)
+    engine = opened(gpu=gpu)
     with pytest.raises(TinyGPTError, match="has no timestamps, so its ops cannot be timed"):
-        engine.profile("train")
+        run_now(engine.clock("train"))
 
 
 def test_another_precision():

@@ -2,18 +2,18 @@
 
 import contextlib
 import ctypes
-import functools
 import os
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from words import as_words, from_words
 
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import KERNELS, Op, float_bits
 from tinygpt.engines import native
-from tinygpt.kernels.build import compile_kernels
+from tinygpt.engines.native import DONE, library
 
 LINE = 16  # floats in 64 bytes, the arena's unit
 GUARD = 4 * LINE
@@ -25,19 +25,8 @@ def cpu_lanes() -> list[int]:
     return [lanes for lanes in (4, 8, 16) if lanes <= native.cpu_lanes()]
 
 
-@functools.cache
-def library(lanes: int) -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(compile_kernels(lanes)))
-    pointer, i64, i32 = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_int
-    loaded.tg_run.argtypes = [pointer, pointer, i64, pointer, i32, i32]
-    loaded.tg_run.restype = None
-    loaded.tg_init.argtypes = [pointer, i64, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint, ctypes.c_double]
-    loaded.tg_init.restype = None
-    return loaded
-
-
-def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1) -> dict[str, Any]:
-    """The outputs that the case has, by name; the case is left as it was."""
+def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1, times: int = 1) -> dict[str, Any]:
+    """The outputs that the case has after so many runs, by name; the case is left as it was."""
     signature = KERNELS[kernel]
     names = signature.tensors
     arrays = {name: np.asarray(case[name]) for name in names if case[name] is not None}
@@ -50,11 +39,12 @@ def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1) 
     words.append(arena.put(scratch))
     words += op.numbers()
     with poisoned(arena.floats.ctypes.data, arena.is_guard):
-        replay(lanes, arena.floats, [KERNEL_NAMES.index(kernel), len(words) + 2, *words], threads)
+        done = replay(lanes, arena.floats, [KERNEL_NAMES.index(kernel), len(words) + 2, *words], threads, times=times)
+    assert done == times
     arena.check_guards()
     for name in signature.inputs:
         if name in arrays:
-            assert arena.get(offsets[name], arrays[name]).tobytes() == in_arena(arrays[name]).tobytes(), (
+            assert arena.words(offsets[name], arrays[name]).tobytes() == as_words(arrays[name]).tobytes(), (
                 f"{kernel} wrote to its input {name}"
             )
     return {name: arena.get(offsets[name], arrays[name]) for name in signature.outputs if name in arrays}
@@ -78,10 +68,6 @@ def poisoned(address: int, forbidden: np.ndarray) -> Iterator[None]:
             runtime.__asan_unpoison_memory_region(*region)
 
 
-def in_arena(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.int32 if array.dtype.kind == "i" else np.float32)
-
-
 class AlignedArena:
     """Floats whose place 0 is 64-byte aligned, all guards at first."""
 
@@ -95,28 +81,41 @@ class AlignedArena:
 
     def put(self, array: np.ndarray) -> int:
         """Where it begins, in lines."""
-        begin = self.end
-        self.floats.view(np.int32)[begin : begin + array.size] = in_arena(array).view(np.int32).reshape(-1)
-        self.is_guard[begin : begin + array.size] = False
-        self.end = (begin + array.size + GUARD) // LINE * LINE
+        begin, words = self.end, as_words(array)
+        self.floats.view(np.int32)[begin : begin + words.size] = words
+        self.is_guard[begin : begin + words.size] = False
+        self.end = (begin + words.size + GUARD) // LINE * LINE
         return begin // LINE
 
+    def words(self, line: int, like: np.ndarray) -> np.ndarray:
+        return self.floats.view(np.int32)[line * LINE : line * LINE + as_words(like).size]
+
     def get(self, line: int, like: np.ndarray) -> np.ndarray:
-        flat = self.floats[line * LINE : line * LINE + like.size]
-        return flat.view(np.int32 if like.dtype.kind == "i" else np.float32).reshape(like.shape).copy()
+        return from_words(self.words(line, like), like)
 
     def check_guards(self) -> None:
         touched = self.is_guard & (self.floats.view(np.int32) != GUARD_BITS)
         assert not touched.any(), f"written outside of a tensor, at floats {np.flatnonzero(touched)[:8]}"
 
 
-def replay(lanes: int, arena: np.ndarray, words: list[int], threads: int) -> None:
-    """tg_run on `threads` threads at once."""
+def replay(
+    lanes: int,
+    arena: np.ndarray,
+    words: list[int],
+    threads: int,
+    times: int = 1,
+    commit: int = 0,
+    shared: np.ndarray | None = None,
+) -> int:
+    """tg_run on `threads` threads at once; how many times the words were run through."""
     code = np.array(words, np.int32)
-    barrier = np.zeros(2, np.int32)
-    arguments = (arena.ctypes.data, code.ctypes.data, len(code), barrier.ctypes.data)
-    team = [threading.Thread(target=library(lanes).tg_run, args=(*arguments, i, threads)) for i in range(threads)]
+    if shared is None:
+        shared = np.zeros(32, np.int32)
+    arguments = (arena.ctypes.data, code.ctypes.data, len(code), commit, times, shared.ctypes.data)
+    run = library(lanes).tg_run
+    team = [threading.Thread(target=run, args=(*arguments, i, threads)) for i in range(threads)]
     for member in team:
         member.start()
     for member in team:
         member.join()
+    return int(shared[DONE])

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wgsl_case import GUARD, GUARD_BITS, in_buffer, op_and_arrays, outputs_of
+from wgsl_case import GUARD, GUARD_BITS, op_and_arrays, outputs_of
+from words import as_words
 
 from tinygpt.core.ops.gpu import Device, Dispatch, Target
 
@@ -31,21 +32,22 @@ def gpu() -> Any:
     return adapter.request_device_sync(required_features=wanted)
 
 
-def run_kernel(kernel: str, case: dict[str, Any], device: Device, slices: int = 1) -> dict[str, Any]:
-    """The outputs that the case has, by name; the case is left as it was."""
+def run_kernel(kernel: str, case: dict[str, Any], device: Device, slices: int = 1, times: int = 1) -> dict[str, Any]:
+    """The outputs that the case has after so many runs, by name; the case is left as it was."""
     op, stored = op_and_arrays(kernel, case, slices)
     buffers = {name: buffer_with(array) for name, array in stored.items()}
-    play(op.declared.dispatch(op, Target(device, slices)), buffers, stored)
+    play(op.declared.dispatch(op, Target(device, slices)), buffers, stored, times)
     after = {}
     for name, array in stored.items():
         raw = np.frombuffer(gpu().queue.read_buffer(buffers[name]), np.int32)
-        assert (raw[array.size :] == GUARD_BITS).all(), f"{kernel} wrote behind {name}"
-        after[name] = raw[: array.size]
+        size = as_words(array).size
+        assert (raw[size:] == GUARD_BITS).all(), f"{kernel} wrote behind {name}"
+        after[name] = raw[:size]
     return outputs_of(kernel, case, stored, after, slices)
 
 
 def buffer_with(array: np.ndarray) -> Any:
-    data = np.concatenate([in_buffer(array).view(np.int32).reshape(-1), np.full(GUARD, GUARD_BITS, np.int32)])
+    data = np.concatenate([as_words(array), np.full(GUARD, GUARD_BITS, np.int32)])
     usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
     return gpu().create_buffer_with_data(data=data, usage=usage)
 
@@ -57,7 +59,7 @@ def module(files: tuple[str, ...], f16: bool) -> Any:
     return without_checks(gpu(), text) or gpu().create_shader_module(code=text)
 
 
-def play(dispatches: list[Dispatch], buffers: dict[str, Any], stored: dict[str, np.ndarray]) -> None:
+def play(dispatches: list[Dispatch], buffers: dict[str, Any], stored: dict[str, np.ndarray], times: int = 1) -> None:
     """`buffers` grow by the scratch that the dispatches name; it begins as NaN.
 
     They are bound whole, guards and all: some drivers keep a kernel within its bindings.
@@ -88,6 +90,7 @@ def play(dispatches: list[Dispatch], buffers: dict[str, Any], stored: dict[str, 
         work = encoder.begin_compute_pass()
         work.set_pipeline(pipeline)
         work.set_bind_group(0, gpu().create_bind_group(layout=group_layout, entries=entries))
-        work.dispatch_workgroups(*dispatch.grid)
+        for _ in range(times):
+            work.dispatch_workgroups(*dispatch.grid)
         work.end()
         gpu().queue.submit([encoder.finish()])

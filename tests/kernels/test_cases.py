@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import ALL_CASES, CASES, assert_matches_spec, case_id, make_case, run_spec
+from cases import ALL_CASES, CASES, assert_matches_spec, case_id, is_float, make_case, run_spec
 from error_bounds import EXACT, error_bound
 
 from tinygpt.core.ops import KERNEL_NAMES
@@ -16,7 +16,7 @@ def test_every_kernel_has_cases():
 def test_the_spec_in_float32_is_within_its_bounds(kernel, dims):
     case = make_case(kernel, dims, dtype=np.float32)
     outputs = run_spec(kernel, case)
-    assert all(output.dtype == np.float32 for output in outputs.values())
+    assert all(output.dtype == np.float32 for output in outputs.values() if is_float(output))
     assert_matches_spec(kernel, dims, outputs)
 
 
@@ -39,9 +39,9 @@ def test_one_wrong_entry_is_found(kernel):
     name = sorted(outputs)[0]
     flat = outputs[name].reshape(-1)
     entry = np.flatnonzero(~np.isnan(flat))[-1]
-    flat[entry] += 0.01 * np.nanmax(np.abs(flat))
-    with pytest.raises(AssertionError, match="times the bound"):
-        assert_matches_spec(kernel, dims, outputs)
-    flat[entry] = np.nan
-    with pytest.raises(AssertionError):
-        assert_matches_spec(kernel, dims, outputs)
+    for wrong in (
+        (flat[entry] + max(1e-3, 0.01 * np.nanmax(np.abs(flat))), np.nan) if is_float(flat) else [flat[entry] + 1]
+    ):
+        flat[entry] = wrong
+        with pytest.raises(AssertionError, match=kernel):
+            assert_matches_spec(kernel, dims, outputs)

@@ -7,7 +7,7 @@ import numpy as np
 from tinygpt.core.config import preset
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.rng import INIT, philox
-from tinygpt.kernels.init import exact_cos_sin, exact_log, initial_weights, normal
+from tinygpt.kernels.init import exact_cos_sin, exact_log, initial_weights, normal_draws
 from tinygpt.kernels.philox import philox_words
 
 
@@ -32,7 +32,7 @@ def test_exact_cos_sin_are_cos_and_sin():
 
 
 def test_draws_are_normal():
-    draws = normal(seed=3, purpose=INIT, tensor=0, size=400_000, std=1.0).astype(np.float64)
+    draws = normal_draws(seed=3, purpose=INIT, tensor=0, size=400_000, std=1.0).astype(np.float64)
     standard_error = 1 / np.sqrt(len(draws))
     assert abs(draws.mean()) < 4 * standard_error
     assert abs(draws.var() - 1) < 4 * standard_error * np.sqrt(2)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import ALL_CASES, assert_matches_spec, case_id, make_case
+from cases import ALL_CASES, CPU_ONLY, assert_matches_spec, case_id, make_case, window_case
 from harness_wgsl import TEXTS, run_kernel
 from wgsl_case import is_gradient
 from wgsl_text import declared_bindings, declared_overrides
@@ -10,6 +10,7 @@ from wgsl_text import declared_bindings, declared_overrides
 from tinygpt.core.ops import cross_entropy, layernorm, rmsnorm
 from tinygpt.core.ops.gpu import Device, Target
 from tinygpt.core.ops.op import KERNELS, Op, Tensor, float_bits
+from tinygpt.core.rng import BATCH
 
 
 def is_sliced(kernel):
@@ -24,7 +25,7 @@ ELSEWHERE = (
     "attention",
     "attention_backward",
 )
-CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel not in ELSEWHERE]
+CASES = [(kernel, dims) for kernel, dims in ALL_CASES if kernel not in ELSEWHERE + CPU_ONLY]
 CASES += [
     ("layernorm", {"N": 3, "C": 1280}),  # several workgroups' worth of lanes in a row
     ("layernorm", {"N": 600, "C": 96}),  # 32 lanes a row
@@ -96,7 +97,7 @@ def test_a_bad_logit_shows_in_the_loss(subgroups):
 
 
 def test_a_bad_gradient_reaches_the_weights():
-    case = make_case("adamw", {"P": 64, "decayed": 32}, dtype=np.float32)
+    case = make_case("adamw", {"P": 64, "decayed": 32, "rows": 1, "counters": [0] * 4}, dtype=np.float32)
     case["norm"][:] = np.nan
     outputs = run_kernel("adamw", case, device_with(False))
     for name in ("weights", "m", "v"):
@@ -137,7 +138,8 @@ def test_long_grids_have_a_second_axis():
         ("layernorm", {"N": 129, "C": 12}),
         ("rmsnorm", {"N": 129, "C": 12}),
         ("cross_entropy", {"N": 129, "V": 12, "count": 5}),
-        ("adamw", {"P": 8192, "decayed": 100}),
+        ("adamw", {"P": 8192, "decayed": 100, "rows": 3, "counters": [4, 0, 0, 0]}),
+        ("draw_windows", window_case(33, 37, 5000, 3, BATCH, 8, 1, 0)),
         ("cache_fill", {"T": 100, "C": 100}),
         ("qk_norm", {"N": 100, "H": 3, "D": 20}),
         ("qk_norm_backward", {"N": 100, "H": 3, "D": 20}),

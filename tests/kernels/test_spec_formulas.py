@@ -4,6 +4,7 @@ Both sides round, so the tolerance is the kernel's error bound (error_bounds.py)
 """
 
 import math
+import struct
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from cases import CASES, assert_matches_spec, case_id, make_case
 
 from tinygpt.core.ops.linear import RELU2
-from tinygpt.core.rng import DROPOUT, philox
+from tinygpt.core.rng import BATCH, DROPOUT, INIT, philox, window_offsets
 from tinygpt.kernels.linear import normal_cdf, normal_density
 from tinygpt.kernels.spec import SPEC
 
@@ -270,3 +271,51 @@ def test_mean_loss_is_an_exact_sum(dims):
 @on_cases("pick_row")
 def test_pick_row_takes_the_row(dims):
     check("pick_row", dims, y=make_case("pick_row", dims)["x"][dims["position"]])
+
+
+@on_cases("draw_windows")
+def test_windows_are_where_core_says(dims):
+    case = make_case("draw_windows", dims)
+    steps, of_step, of_validation, _ = case["counters"].tolist()
+    step, part = (steps + 1, of_step) if dims["purpose"] == BATCH else (0, of_validation)
+    B, T = dims["B"], dims["T"]
+    starts = window_offsets(dims["seed"], dims["purpose"], step, (part + 1) * B, dims["bytes"], T)[-B:]
+    windows = np.array([case["corpus"][start : start + T + 1] for start in starts], int)
+    check("draw_windows", dims, tokens=windows[:, :-1], targets=windows[:, 1:])
+
+
+@on_cases("record")
+def test_record_keeps_a_step_in_its_row(dims):
+    case = make_case("record", dims)
+    ring, (done, _, *others) = case["ring"].copy(), case["counters"]
+    ring[done % dims["rows"]] = case["loss"][0], case["norm"][0]
+    check("record", dims, ring=ring, counters=[done + 1, 0, *others])
+
+
+@on_cases("count")
+def test_count_adds_one(dims):
+    counters = make_case("count", dims)["counters"]
+    counters[dims["which"]] += 1
+    check("count", dims, counters=counters)
+
+
+@on_cases("normal")
+def test_normal_draws_are_box_and_mullers(dims):
+    case = make_case("normal", dims)
+    (std,) = struct.unpack(">d", struct.pack(">II", dims["std_high"], dims["std_low"]))
+    words = [philox((dims["seed"], INIT), (i, 0, dims["index"], 0)) for i in range(-(-dims["P"] // 4))]
+    u = np.array(words, float)[:1000].reshape(-1, 2) / 2**32
+    radius, angle = np.sqrt(-2 * np.log(u[:, 0] + 2.0**-32)), 2 * np.pi * u[:, 1]
+    draws = (std * np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)).reshape(-1)
+    before, first, end = case["y"].copy(), dims["start"], dims["start"] + dims["P"]
+    SPEC["normal"](**case)
+    drawn, draws = case["y"][first : first + len(draws)][: dims["P"]], draws[: dims["P"]]
+    assert np.array_equal(np.delete(case["y"], np.s_[first:end]), np.delete(before, np.s_[first:end]))
+    np.testing.assert_allclose(drawn, draws, rtol=2**-23, atol=1e-15 * std)
+
+
+@on_cases("constant")
+def test_constant_is_the_number(dims):
+    case = make_case("constant", dims)
+    case["y"][dims["start"] :][: dims["P"]] = case["value"]
+    check("constant", dims, y=case["y"])

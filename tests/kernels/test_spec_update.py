@@ -9,6 +9,7 @@ import torch
 from tinygpt.kernels.spec import SPEC
 
 STEPS = 20
+ROWS = 3
 BETA1, BETA2, EPS = 0.9, 0.95, 1e-8
 # A step of either side rounds its weights, moments and update by some ten operations of 2^-53 each.
 TOLERANCE = STEPS * 2 * 10 * 2.0**-53
@@ -25,6 +26,7 @@ def test_many_steps_are_torch(limit, decayed, rest, weight_decay):
     vector = torch.tensor(weights[decayed:], requires_grad=True)
     groups = [{"params": [matrix], "weight_decay": weight_decay}, {"params": [vector], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(BETA1, BETA2), eps=EPS)
+    rates, counters = np.full((ROWS, 3), np.nan), np.zeros(4, int)
     for t in range(1, STEPS + 1):
         lr = 0.01 / t
         grads = random.normal(size=P)
@@ -36,10 +38,12 @@ def test_many_steps_are_torch(limit, decayed, rest, weight_decay):
 
         norm = np.full(2, np.nan)
         SPEC["grad_norm"](grads=grads, norm=norm, P=P, limit=limit)
-        rates = np.array([lr / (1 - BETA1**t), 1 / math.sqrt(1 - BETA2**t), lr * weight_decay])
+        rates[counters[0] % ROWS] = lr / (1 - BETA1**t), 1 / math.sqrt(1 - BETA2**t), lr * weight_decay
+        given = {"grads": grads, "norm": norm, "rates": rates, "counters": counters}
         moved = {"weights": weights, "m": m, "v": v}
-        settings = {"P": P, "decayed": decayed, "beta1": BETA1, "beta2": BETA2, "eps": EPS}
-        SPEC["adamw"](grads=grads, norm=norm, rates=rates, **moved, **settings)
+        settings = {"P": P, "decayed": decayed, "rows": ROWS, "beta1": BETA1, "beta2": BETA2, "eps": EPS}
+        SPEC["adamw"](**given, **moved, **settings)
+        SPEC["count"](counters=counters, which=0)
 
         assert norm[0] == pytest.approx(total.item(), rel=P * 2.0**-53)
         wanted = torch.cat([matrix, vector]).detach().numpy()

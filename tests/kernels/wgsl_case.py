@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from words import as_words, from_words
 
 from tinygpt.core.ops.gpu import SLICE_LINE
 from tinygpt.core.ops.op import KERNELS, Op, Tensor, float_bits
@@ -34,10 +35,6 @@ def is_gradient(kernel: str, name: str) -> bool:
     return name == "grads" or (name in KERNELS[kernel].updated and name.startswith("d"))
 
 
-def in_buffer(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array, np.int32 if array.dtype.kind == "i" else np.float32)
-
-
 def op_and_arrays(kernel: str, case: dict[str, Any], slices: int) -> tuple[Op, dict[str, np.ndarray]]:
     """The case's call, and what lies in the buffer of each tensor before it."""
     signature = KERNELS[kernel]
@@ -49,7 +46,8 @@ def op_and_arrays(kernel: str, case: dict[str, Any], slices: int) -> tuple[Op, d
             tensors[name] = None
             continue
         array = np.asarray(case[name])
-        tensors[name] = Tensor(name, array.shape, "grad" if is_gradient(kernel, name) else "temp")
+        kind = "grad" if is_gradient(kernel, name) else "temp"
+        tensors[name] = Tensor(name, array.shape, kind, signature.dtypes.get(name, "f32"))
         stored[name] = sliced(array, slices) if is_gradient(kernel, name) else array
     scalars = [float_bits(case[name]) for name in signature.scalars]
     return Op(kernel, [tensors[name] for name in names], [case[name] for name in signature.dims], scalars), stored
@@ -66,9 +64,9 @@ def outputs_of(
             continue
         raw = after[name]
         if name in signature.inputs:
-            assert raw.tobytes() == in_buffer(stored[name]).tobytes(), f"{kernel} wrote to {name}"
+            assert raw.tobytes() == as_words(stored[name]).tobytes(), f"{kernel} wrote to {name}"
             continue
-        flat = raw.view(np.float32)
         like = np.asarray(case[name])
-        outputs[name] = unsliced(flat, slices, like) if is_gradient(kernel, name) else flat.reshape(like.shape)
+        is_sliced = is_gradient(kernel, name)
+        outputs[name] = unsliced(raw.view(np.float32), slices, like) if is_sliced else from_words(raw, like)
     return outputs

@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from tinygpt.core.config import RunConfig, preset
-from tinygpt.core.trainer import Host, Trainer, run_now
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.trainer import Host, Trainer
 from tinygpt.reference.distributed import is_main_process, torch_engine
 
 TEXT = bytes((7 * i + i * i // 5) % 251 for i in range(3000))
@@ -61,6 +62,6 @@ def run(config: RunConfig, stop_at: int = 0) -> dict:
 if __name__ == "__main__":
     rank = int(os.environ["RANK"])
     config = small_run(batch=3, grad_accum=2, eval_batches=5)
-    # Only process 1 is to stop, in the step after the fifth.
+    # Only process 1 is to stop, after the fifth step.
     result = run(config, stop_at=5 if rank == 1 else 0)
     Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(result))

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from tinygpt.core.config import RunConfig, preset
-from tinygpt.core.rng import batch_offsets, eval_offsets
-from tinygpt.core.trainer import run_now
+from tinygpt.core.run.contract import run_now
 from tinygpt.reference.engine import RING, TorchEngine
 
 pytestmark = [
@@ -29,14 +28,12 @@ def loaded(config: RunConfig, device: str = "cuda", **options) -> TorchEngine:
     return engine
 
 
-def train(engine: TorchEngine, steps: range, lr: float | None = None) -> list[float]:
-    settings = engine.config.train
-    for step in steps:
-        rows = settings.batch * settings.grad_accum
-        offsets = batch_offsets(settings.seed, step, rows, len(engine.train), engine.config.model.ctx)
-        run_now(engine.train_step(step, settings.lr if lr is None else lr, offsets))
+def train(engine: TorchEngine, steps: int) -> list[float]:
+    """The losses of so many more steps."""
+    first = engine.step + 1
+    assert run_now(engine.train(steps)) == steps
     rows = run_now(engine.read_metrics())
-    assert [row.step for row in rows] == list(steps)
+    assert [row.step for row in rows] == list(range(first, first + steps))
     return [row.loss for row in rows]
 
 
@@ -44,24 +41,24 @@ def train(engine: TorchEngine, steps: range, lr: float | None = None) -> list[fl
 @pytest.mark.parametrize("changes", [{}, {"grad_accum": 3}, {"grad_clip": 0.0}, {"grad_clip": 0.1}], ids=str)
 def test_it_trains_like_the_cpu(config, compile, changes):
     config = config.replace(**changes)
-    cpu = train(loaded(config, device="cpu"), range(1, 31))
-    gpu = train(loaded(config, compile=compile), range(1, 31))
+    cpu = train(loaded(config, device="cpu"), 30)
+    gpu = train(loaded(config, compile=compile), 30)
     assert cpu[0] > 5.5 and cpu[-1] < 3.5
     assert np.allclose(gpu, cpu, rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("precision, close", [("float32", 1e-3), ("tf32", 2e-3), ("bf16", 1e-2)])
 def test_the_graph_trains_like_eager(config, precision, close):
-    eager = train(loaded(config, precision=precision), range(1, 41))
-    graph = train(loaded(config, precision=precision, compile=True), range(1, 41))
+    eager = train(loaded(config, precision=precision), 40)
+    graph = train(loaded(config, precision=precision, compile=True), 40)
     assert np.allclose(graph, eager, rtol=0, atol=close)
 
 
 def test_capturing_leaves_no_trace(config):
     """After the first replay the state is that of one step, not of the warm-up's as well."""
     graph, eager = loaded(config, compile=True), loaded(config)
-    train(graph, range(1, 2))
-    train(eager, range(1, 2))
+    train(graph, 1)
+    train(eager, 1)
     a, b = run_now(graph.export_state()), run_now(eager.export_state())
     assert a.step == b.step == 1
     assert np.allclose(a.slots["m"], b.slots["m"], rtol=1e-3, atol=1e-5 * np.abs(b.slots["m"]).max())
@@ -70,10 +67,10 @@ def test_capturing_leaves_no_trace(config):
 
 
 def test_the_rate_is_read_at_every_replay(config):
-    graph = loaded(config, compile=True)
-    train(graph, range(1, 3))
+    graph = loaded(config.replace(warmup=2, schedule="cosine", steps=4, min_lr=0.0), compile=True)
+    train(graph, 3)
     before = run_now(graph.export_state())
-    train(graph, range(3, 5), lr=0.0)
+    train(graph, 1)  # of rate 0
     after = run_now(graph.export_state())
     assert np.array_equal(after.w, before.w) and not np.array_equal(after.slots["m"], before.slots["m"])
 
@@ -81,26 +78,25 @@ def test_the_rate_is_read_at_every_replay(config):
 @EACH_MODE
 def test_a_state_goes_out_and_in(config, compile):
     straight = loaded(config, compile=compile)
-    losses = train(straight, range(1, 13))
+    losses = train(straight, 12)
     first = loaded(config, compile=compile)
-    train(first, range(1, 7))
+    train(first, 6)
     kept = run_now(first.export_state())
     second = loaded(config, compile=compile)
-    train(second, range(1, 4))  # captured before the import: the graph has to see the new values
+    train(second, 3)  # captured before the import: the graph has to see the new values
     run_now(second.import_state(kept))
     for mine, theirs in zip(run_now(second.export_state()), kept, strict=True):
         assert np.array_equal(mine, theirs)
-    assert np.allclose(train(second, range(7, 13)), losses[6:], rtol=0, atol=1e-3)
+    assert np.allclose(train(second, 6), losses[6:], rtol=0, atol=1e-3)
 
 
 def test_validation_and_sampling_between_replays_change_nothing(config):
     alone, busy = loaded(config, compile=True), loaded(config, compile=True)
-    expected = train(alone, range(1, 13))
+    expected = train(alone, 12)
     seen = []
-    for step in range(1, 13):
-        seen += train(busy, range(step, step + 1))
-        offsets = eval_offsets(1, 10, len(busy.val), config.model.ctx)
-        assert 2 < run_now(busy.eval_loss(offsets)) < 7
+    for _ in range(12):
+        seen += train(busy, 1)
+        assert 2 < run_now(busy.validate()) < 7
         run_now(busy.prefill(TEXT[:5]))
         assert len(run_now(busy.decode(65))) == 256
     assert np.allclose(seen, expected, rtol=0, atol=1e-3)
@@ -108,14 +104,14 @@ def test_validation_and_sampling_between_replays_change_nothing(config):
 
 def test_a_new_corpus_is_captured_anew(config):
     engine = loaded(config, compile=True)
-    train(engine, range(1, 3))
+    train(engine, 2)
     run_now(engine.load_corpus(b"a" * 500, b"a" * 500))
-    assert train(engine, range(3, 40))[-1] < 1
+    assert train(engine, 37)[-1] < 1
 
 
 @EACH_MODE
 def test_metrics_wait_on_the_device(config, compile):
-    losses = train(loaded(config, compile=compile), range(1, RING + 10))
+    losses = train(loaded(config, compile=compile), RING + 9)
     assert len(set(losses)) > RING
 
 
@@ -132,4 +128,4 @@ def test_auto_is_cuda_in_bf16(config):
     engine = TorchEngine(config)
     assert engine.device.type == "cuda"
     assert engine.precision == ("bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32")
-    assert engine.metrics_every == 20
+    assert engine.block == 20

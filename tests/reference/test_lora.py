@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig, TrainConfig, preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.rng import batch_offsets
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.trainer import Host, Trainer
 from tinygpt.engines.base import State
@@ -358,13 +359,15 @@ def test_nothing_is_made_for_the_frozen_base(base, monkeypatch):
 
 def test_a_step_is_clip_and_adamw_on_the_adapters(base):
     """The first step by hand: m = (1 - b1) g, v = (1 - b2) g², so the corrected ratio is g / (|g| + eps)."""
-    config = RUN.replace(grad_clip=0.05)
+    lr = 1e-2
+    config = RUN.replace(grad_clip=0.05, lr=lr)
     engine = LoraEngine(config, base, LORA, **CPU)
     model = GPT(MODEL, base)
     start = random_adapter(model, 18, LORA)  # where B is zero, A has no gradient, and where w is, decay does nothing
     set_adapter(model, start)
     run_now(engine.import_state(State(0, start.run.state.w)))
-    offsets = list(range(8))
+    train = config.train
+    offsets = batch_offsets(train.seed, 1, train.batch * train.grad_accum, len(OTHER_TEXT), MODEL.ctx)
     text = np.frombuffer(OTHER_TEXT, dtype=np.uint8)
     windows = torch.from_numpy(np.stack([text[o : o + MODEL.ctx + 1] for o in offsets]).astype(np.int64))
     model(windows[:, :-1], windows[:, 1:])[1].backward()
@@ -373,11 +376,10 @@ def test_a_step_is_clip_and_adamw_on_the_adapters(base):
     assert norm > config.train.grad_clip
     clipped = gradient * config.train.grad_clip / (norm + 1e-6)
     w = flatten(lora_parameters(model)).astype(np.float64)
-    lr = 1e-2
     expected = w * (1 - lr * config.train.weight_decay) - lr * clipped / (np.abs(clipped) + config.train.eps)
 
     run_now(engine.load_corpus(OTHER_TEXT, OTHER_TEXT))
-    run_now(engine.train_step(1, lr, offsets))
+    assert run_now(engine.train(1)) == 1
     metrics = run_now(engine.read_metrics())
     assert metrics[0].grad_norm == pytest.approx(norm, rel=1e-5)
     state = run_now(engine.export_state())

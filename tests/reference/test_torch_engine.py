@@ -1,4 +1,7 @@
-"""The PyTorch engine against the formulas of a step, and through the training loop of core."""
+"""The PyTorch engine against the formulas of a step, and through the training loop of core.
+
+What it does as every engine does is in tests/engines/test_conformance.py.
+"""
 
 import math
 
@@ -11,8 +14,9 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.progress import Progress
 from tinygpt.core.rng import batch_offsets, eval_offsets
-from tinygpt.core.sampler import generate
-from tinygpt.core.trainer import Host, Trainer, learning_rate, run_now
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.schedule import learning_rate
+from tinygpt.core.trainer import Host, Trainer
 from tinygpt.engines.base import State
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import RING, TorchEngine
@@ -27,16 +31,9 @@ def loaded(config: RunConfig, text: bytes, **options) -> TorchEngine:
     return engine
 
 
-def offsets_of(config: RunConfig, step: int, corpus_bytes: int) -> list[int]:
-    train = config.train
-    return batch_offsets(train.seed, step, train.batch * train.grad_accum, corpus_bytes, config.model.ctx)
-
-
-def train(engine: TorchEngine, steps: range, lr: float | None = None) -> list[float]:
-    config = engine.config
-    for step in steps:
-        rate = learning_rate(config.train, step) if lr is None else lr
-        run_now(engine.train_step(step, rate, offsets_of(config, step, len(engine.train))))
+def train(engine: TorchEngine, steps: int) -> list[float]:
+    """The losses of so many more steps."""
+    assert run_now(engine.train(steps)) == steps
     return [row.loss for row in run_now(engine.read_metrics())]
 
 
@@ -69,12 +66,12 @@ def test_a_step_is_the_stated_clip_and_adamw(little, noise, clip, weight_decay):
     for step in range(1, 6):
         before = run_now(engine.export_state())
         rate = learning_rate(config.train, step)
-        offsets = offsets_of(config, step, len(noise))
+        offsets = batch_offsets(config.train.seed, step, config.train.batch, len(noise), config.model.ctx)
         model = GPT(config.model, before.w)
         x = windows(noise, offsets, config.model.ctx)
         model(x[:, :-1], x[:, 1:])[1].backward()
         gradient = model.flat_grad()
-        run_now(engine.train_step(step, rate, offsets))
+        assert run_now(engine.train(1)) == 1
         after = run_now(engine.export_state())
         expected = adamw_by_hand(config, before, gradient, rate)
         norm = math.sqrt((gradient.astype(np.float64) ** 2).sum())
@@ -91,121 +88,46 @@ def test_a_step_is_the_stated_clip_and_adamw(little, noise, clip, weight_decay):
 
 def test_only_tensors_of_two_or_more_dims_decay(little, noise):
     """With all gradients gone (moments 0, one huge clip), what moves is what decays."""
-    config = little.replace(grad_clip=1e-30, weight_decay=0.5)
+    config = little.replace(grad_clip=1e-30, weight_decay=0.5, lr=0.1)
     engine = loaded(config, noise)
     w = np.random.default_rng(1).normal(1, 0.1, initial_weights(config.model, 1).size).astype(np.float32)
     run_now(engine.import_state(State(0, w)))
-    train(engine, range(1, 2), lr=0.1)
+    train(engine, 1)
     ratio = run_now(engine.export_state()).w / w
     for row in parameters(config.model):
         expected = 0.95 if len(row.shape) >= 2 else 1.0
         assert np.allclose(ratio[row.offset : row.offset + row.size], expected, rtol=4 * EPS32), row.name
 
 
-def test_accumulated_micro_batches_are_one_large_batch(little, noise):
-    big = loaded(little.replace(batch=12), noise)
-    parts = loaded(little.replace(batch=4, grad_accum=3), noise)
-    a, b = train(big, range(1, 8)), train(parts, range(1, 8))
-    assert np.allclose(a, b, rtol=0, atol=64 * EPS32)
-    norms = [run_now(engine.export_state()).slots["v"] for engine in (big, parts)]
-    assert np.allclose(norms[0], norms[1], rtol=1e-3, atol=1e-4 * norms[0].max())
-
-
-def test_the_start_is_cores(little, noise):
-    state = run_now(loaded(little, noise).export_state())
-    assert state.step == 0
-    assert np.array_equal(state.w, initial_weights(little.model, little.train.seed))
-    assert not state.slots["m"].any() and not state.slots["v"].any()
-
-
 def test_the_same_seed_gives_the_same_losses_bit_for_bit(little, noise):
-    assert train(loaded(little, noise), range(1, 16)) == train(loaded(little, noise), range(1, 16))
-    other = train(loaded(little.replace(seed=2), noise), range(1, 16))
-    assert other != train(loaded(little, noise), range(1, 16))
-
-
-def test_a_resumed_run_continues_bit_for_bit(little, noise):
-    config = little.replace(schedule="cosine", lr=1e-2)
-    straight = loaded(config, noise)
-    losses = train(straight, range(1, 17))
-    first = loaded(config, noise)
-    assert train(first, range(1, 8)) == losses[:7]
-    kept = run_now(first.export_state())
-    second = loaded(config, noise)
-    train(second, range(1, 4))  # a past that the import has to wipe out
-    run_now(second.import_state(kept))
-    assert train(second, range(8, 17)) == losses[7:]
-    for mine, theirs in zip(run_now(second.export_state()), run_now(straight.export_state()), strict=True):
-        assert np.array_equal(mine, theirs)
+    assert train(loaded(little, noise), 15) == train(loaded(little, noise), 15)
+    assert train(loaded(little.replace(seed=2), noise), 15) != train(loaded(little, noise), 15)
 
 
 def test_an_exported_state_does_not_change_with_the_engine(little, noise):
     engine = loaded(little, noise)
     state = run_now(engine.export_state())
     copy = state.w.copy()
-    train(engine, range(1, 3))
+    train(engine, 2)
     assert np.array_equal(state.w, copy)
 
 
-def test_weights_without_moments_start_a_fresh_optimizer(little, noise):
-    used, fresh = loaded(little, noise), loaded(little, noise)
-    train(used, range(1, 6))
-    run_now(used.import_state(State(0, initial_weights(little.model, little.train.seed))))
-    assert train(used, range(1, 6)) == train(fresh, range(1, 6))
-
-
-def test_validation_loss_is_the_mean_over_its_windows_and_changes_nothing(little, noise):
+def test_validation_loss_is_the_mean_over_its_windows(little, noise):
     engine = loaded(little, noise)
-    offsets = eval_offsets(1, 10, len(engine.val), little.model.ctx)  # not a multiple of the batch
-    before = run_now(engine.export_state())
-    model = GPT(little.model, before.w)
-    x = windows(noise, offsets, little.model.ctx)
-    expected = model(x[:, :-1], x[:, 1:])[1].item()
-    assert run_now(engine.eval_loss(offsets)) == pytest.approx(expected, rel=8 * EPS32)
-    for a, b in zip(run_now(engine.export_state()), before, strict=True):
-        assert np.array_equal(a, b)
+    text, train = noise[: len(noise) // 4], little.train
+    offsets = eval_offsets(train.seed, train.batch * train.eval_batches, len(text), little.model.ctx)
+    model = GPT(little.model, run_now(engine.export_state()).w)
+    x = windows(text, offsets, little.model.ctx)
+    assert run_now(engine.validate()) == pytest.approx(model(x[:, :-1], x[:, 1:])[1].item(), rel=8 * EPS32)
 
 
 def test_metrics_wait_in_order_however_seldom_they_are_read(little, noise):
     often, seldom = loaded(little, noise), loaded(little, noise)
-    steps = range(1, RING + 7)
-    for step in steps:
-        run_now(seldom.train_step(step, 1e-3, offsets_of(little, step, len(noise))))
+    assert run_now(seldom.train(RING)) == RING and run_now(seldom.train(6)) == 6
     rows = run_now(seldom.read_metrics())
-    assert [row.step for row in rows] == list(steps)
-    assert [row.loss for row in rows] == [train(often, range(s, s + 1), lr=1e-3)[0] for s in steps]
+    assert [row.step for row in rows] == list(range(1, RING + 7))
+    assert [row.loss for row in rows] == [train(often, 1)[0] for _ in rows]
     assert run_now(seldom.read_metrics()) == []
-
-
-def test_prefill_and_decode_give_the_logits_of_the_model(little, noise):
-    engine = loaded(little, noise)
-    model = GPT(little.model, run_now(engine.export_state()).w)
-    text = noise[: little.model.ctx]
-    for prompt in (1, 5, little.model.ctx):
-        rows = [run_now(engine.prefill(text[:prompt]))]
-        rows += [run_now(engine.decode(byte)) for byte in text[prompt:]]
-        expected = model(torch.tensor([list(text)]))[0, prompt - 1 :].tolist()
-        assert len(rows[0]) == 256 and isinstance(rows[0][0], float)
-        assert np.allclose(rows, expected, rtol=0, atol=1e-5)
-
-
-def test_the_overfit_gate():
-    """The small preset on one batch of random bytes at lr 3e-3: below 0.01 in 150 steps.
-
-    Random bytes, because on real text two windows may begin alike and go on differently: no model can
-    then reach 0. At the preset's own learning rate of 3e-4 the gate takes more steps than 150.
-    """
-    config = preset("small")
-    B, T = config.train.batch, config.model.ctx
-    text = np.random.default_rng(0).integers(0, 256, B * (T + 1), dtype=np.uint8).tobytes()
-    offsets = [row * (T + 1) for row in range(B)]
-    assert len({text[o] for o in offsets}) == B, "two windows begin alike"
-    engine = loaded(config, text)
-    for step in range(1, 151):
-        run_now(engine.train_step(step, 3e-3, offsets))
-    losses = [row.loss for row in run_now(engine.read_metrics())]
-    assert 5.5 < losses[0] < 5.6
-    assert losses[-1] < 0.01
 
 
 class FakeHost(Host):
@@ -253,16 +175,9 @@ def test_the_training_loop_of_core_drives_it_and_resumes_it(little):
     assert np.array_equal(rest.saved["last"][0].w, host.saved["last"][0].w)
 
 
-def test_generation_past_the_context_slides_the_window(little, noise):
-    engine = loaded(little, noise)
-    made = run_now(generate(engine, little.model.ctx, b"ab", SampleConfig(tokens=40, temperature=0.9)))
-    assert len(made) == 40
-    assert made == run_now(generate(engine, little.model.ctx, b"ab", SampleConfig(tokens=40, temperature=0.9)))
-
-
 def test_bf16_rounds_the_arithmetic_and_not_the_weights(little, noise):
     half, full = loaded(little, noise, precision="bf16"), loaded(little, noise)
-    a, b = train(half, range(1, 6)), train(full, range(1, 6))
+    a, b = train(half, 5), train(full, 5)
     assert a != b and np.allclose(a, b, rtol=0, atol=2**-8)  # bf16 keeps 8 bits
     state = run_now(half.export_state())
     assert state.w.dtype == np.float32 and (state.w.view(np.uint32) & 0xFFFF).any()
@@ -301,13 +216,13 @@ def test_a_machine_without_a_compiler_is_told_to_train_without(little, noise):
         inductor.patch({"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}),
         pytest.raises(TinyGPTError, match=message),
     ):
-        train(engine, range(1, 2))
+        train(engine, 1)
 
 
 @pytest.mark.slow
 def test_compiled_on_the_cpu_it_trains_alike(little, noise):
     compiled, eager = loaded(little, noise, compile=True), loaded(little, noise)
-    assert np.allclose(train(compiled, range(1, 9)), train(eager, range(1, 9)), rtol=0, atol=64 * EPS32)
+    assert np.allclose(train(compiled, 8), train(eager, 8), rtol=0, atol=64 * EPS32)
 
 
 @pytest.mark.parametrize("threads", [-5, 0, 100_000])

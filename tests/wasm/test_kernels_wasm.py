@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 from cases import ALL_CASES, assert_matches_spec, case_id, make_case
-from harness import GUARD, AlignedArena, in_arena
+from harness import GUARD, AlignedArena
+from words import as_words
 
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import KERNELS, Op, float_bits
 
 MODULES = [("scalar", 1, False), ("simd", 1, False), ("relaxed", 1, False), ("relaxed", 3, False), ("simd", 2, True)]
-NOTHING = {"batch": 1, "ctx": 1, "grad_accum": 1, "seed": 0, "parameters": 0, "places": {}, "moves": []}
 
 
 class Cases:
-    """All cases side by side in one arena, with guards between the tensors; each is a program of one op."""
+    """All cases side by side in one arena, with guards between the tensors; each is an op of one program."""
 
     def __init__(self):
         self.made = [make_case(kernel, dims, dtype=np.float32) for kernel, dims in ALL_CASES]
@@ -21,14 +21,14 @@ class Cases:
         sizes = [a.size + 2 * GUARD for case in self.made for a in case.values() if isinstance(a, np.ndarray)]
         sizes += [op.scratch_floats() + 2 * GUARD for op in self.ops]
         self.arena = AlignedArena(sum(sizes) + GUARD)
-        self.places, self.words = [], {}
-        for index, ((kernel, _), case, op) in enumerate(zip(ALL_CASES, self.made, self.ops, strict=True)):
+        self.places, self.scratches, self.words = [], [], []
+        for (kernel, _), case, op in zip(ALL_CASES, self.made, self.ops, strict=True):
             names = KERNELS[kernel].tensors
             places = {name: self.arena.put(case[name]) for name in names if case[name] is not None}
             words = [places.get(name, -1) for name in names]
-            words.append(self.arena.put(np.full(op.scratch_floats(), np.nan, np.float32)))
-            words += op.numbers()
-            self.words[str(index)] = [KERNEL_NAMES.index(kernel), len(words) + 2, *words]
+            self.scratches.append(self.arena.put(np.full(op.scratch_floats(), np.nan, np.float32)))
+            words += [self.scratches[-1], *op.numbers()]
+            self.words += [KERNEL_NAMES.index(kernel), len(words) + 2, *words]
             self.places.append(places)
         self.before = self.arena.floats.copy()
 
@@ -38,11 +38,14 @@ class Cases:
         return Op(kernel, [], [case[name] for name in signature.dims], scalars)
 
     def run(self, runner, build, threads, force64):
-        recipe = {**NOTHING, "arena": self.before.size, "draws": [], "fills": [], "words": self.words}
-        runner.ask("open", recipe=recipe, build=build, threads=threads, force64=force64)
-        runner.ask("write", self.before.tobytes(), place=0)
-        runner.ask("run", modes=list(self.words))
-        return np.frombuffer(runner.ask("read", place=0, size=self.before.size)[1], np.float32)
+        recipe = {"buffers": [self.before.nbytes], "programs": {"all": {"words": self.words, "commit": 0}}}
+        opened, _ = runner.ask("open", recipe=recipe, build=build, threads=threads, force64=force64)
+        player, places = opened["player"], [[0, 0, self.before.nbytes]]
+        runner.ask("write", self.before.tobytes(), player=player, places=places)
+        assert runner.ask("run", player=player, mode="all", times=1)[0]["done"] == 1
+        after = runner.ask("read", player=player, places=places)[1]
+        runner.ask("close", player=player)
+        return np.frombuffer(after, np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,7 @@ def test_every_kernel_equals_the_specification(cases, after):
         signature = KERNELS[kernel]
         for name in signature.inputs:
             if name in places:
-                untouched = cases.arena.get(places[name], case[name]).tobytes() == in_arena(case[name]).tobytes()
+                untouched = np.array_equal(cases.arena.words(places[name], case[name]), as_words(case[name]))
                 assert untouched, f"{kernel} {case_id(dims)} wrote to its input {name}"
         outputs = {name: cases.arena.get(places[name], case[name]) for name in signature.outputs if name in places}
         assert_matches_spec(kernel, dims, outputs)
@@ -70,9 +73,8 @@ def test_every_kernel_equals_the_specification(cases, after):
 
 def test_threads_and_wide_addresses_do_not_change_a_bit(cases, node):
     keep = np.ones(cases.before.size, bool)  # all but the scratch
-    for words, op in zip(cases.words.values(), cases.ops, strict=True):
-        begin = 16 * words[-len(op.numbers()) - 1]
-        keep[begin : begin + op.scratch_floats()] = False
+    for line, op in zip(cases.scratches, cases.ops, strict=True):
+        keep[16 * line : 16 * line + op.scratch_floats()] = False
     digests = {
         cases.run(node, "relaxed", threads, force64)[keep].tobytes()
         for threads, force64 in ((1, False), (2, False), (3, False), (2, True))

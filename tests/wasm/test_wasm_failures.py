@@ -7,15 +7,16 @@ import sys
 import time
 
 import pytest
-from tinygpt.core.plan.cpu.recipe import recipe
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.trainer import run_now
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.run.contract import run_now
 from tinygpt.engines import runner as runners
+from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.runner import Runner, find_chromium
-from tinygpt.engines.wasm import WasmEngine
+from tinygpt.engines.wasm import WasmMachine
 
 TINY = preset("tiny")
 
@@ -25,16 +26,23 @@ def runner(request):
     return request.getfixturevalue(request.param)
 
 
+def opened(kind, config=TINY, **options):
+    """An engine that has its player."""
+    engine = TerminalEngine(config, WasmMachine(kind, **options))
+    run_now(engine.require(["train_fed"]))
+    return engine
+
+
 def test_without_shared_memory_there_is_one_thread_and_it_says_so(chromium):
     alone = Runner("chromium", isolated=False)
     assert not alone.capabilities["isolated"]
     assert alone.capabilities["threads"] == 1
     assert "not cross-origin isolated" in alone.capabilities["note"]
-    engine = WasmEngine(TINY, "chromium", threads=2, runner=alone)
+    engine = opened("chromium", threads=2, runner=alone)
     assert engine.threads == 1
     assert "not cross-origin isolated" in engine.describe()
     losses = [metrics.loss for metrics in Run(TINY, engine).advance(3)]
-    assert losses == [metrics.loss for metrics in Run(TINY, WasmEngine(TINY, "chromium", runner=chromium)).advance(3)]
+    assert losses == [metrics.loss for metrics in Run(TINY, opened("chromium", runner=chromium)).advance(3)]
     alone.close()
 
 
@@ -42,14 +50,14 @@ def test_a_module_that_does_not_compile(runner):
     runner.kernels = {"relaxed-threads.wasm": b"\0asm\1\0\0\0 and then nonsense"}
     try:
         with pytest.raises(TinyGPTError, match=r"the kernels relaxed-threads\.wasm do not compile here: CompileError"):
-            WasmEngine(TINY, runner.kind, threads=2, runner=runner)
+            opened(runner.kind, threads=2, runner=runner)
     finally:
         runner.kernels = {}
 
 
 def test_more_memory_than_there_can_be(runner):
     with pytest.raises(TinyGPTError, match=r"needs [0-9.]+ GB of memory, but WebAssembly has at most 17\.2 GB"):
-        WasmEngine(preset("behemoth").replace(batch=64), runner.kind, runner=runner)
+        opened(runner.kind, preset("behemoth").replace(batch=64), runner=runner)
 
 
 def test_memory_that_cannot_be_had(runner):
@@ -57,7 +65,7 @@ def test_memory_that_cannot_be_had(runner):
         const { layOut, allocate } = await import(PATH);
         const Memory = WebAssembly.Memory;
         WebAssembly.Memory = function () { throw new RangeError("could not allocate memory"); };
-        try { allocate(layOut({ words: {}, arena: 2 ** 28 }, 1, true), false); }
+        try { allocate(layOut({ programs: {}, buffers: [2 ** 30] }, 1, true), false); }
         catch (error) { return error.message; }
         finally { WebAssembly.Memory = Memory; }
     """
@@ -69,23 +77,21 @@ def test_memory_that_cannot_be_had(runner):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_thread_that_dies_ends_the_run_and_the_engine(runner, threads):
     """Its kernel is sent out of memory while the others wait for it at a barrier."""
-    bad = recipe(TINY)
-    bad["words"]["train"][4] = 2**25 - 1  # where `embed` finds its table
-    runner.ask("open", recipe=bad, threads=threads)
-    runner.ask("corpus", bytes(1000), train=500)
-    step = [1, [0.0, 0.0, 0.0], [0] * TINY.train.batch]
+    bad = Lowered(TINY, ["train_fed"]).recipe()
+    bad["programs"]["train_fed"]["words"][3] = 2**25 - 1  # where `embed` finds its table
+    player = runner.ask("open", recipe=bad, threads=threads)[0]["player"]
     for _ in range(2):  # and it stays dead
         with pytest.raises(TinyGPTError, match="out of bounds"):
-            runner.ask("steps", steps=[step])
-    assert WasmEngine(TINY, runner.kind, threads=2, runner=runner).threads == 2  # a new one works
+            runner.ask("run", player=player, mode="train_fed", times=1)
+    assert opened(runner.kind, threads=2, runner=runner).threads == 2  # a new one works
 
 
 @pytest.mark.parametrize("kind", ["node", "chromium"])
 def test_a_runner_that_is_killed(kind, chromium):
-    engine = WasmEngine(TINY, kind)
-    os.killpg(engine.runner.process.pid, signal.SIGKILL)
+    engine = opened(kind)
+    os.killpg(engine.machine.runner.process.pid, signal.SIGKILL)
     with pytest.raises(TinyGPTError, match=f"the {kind} runner ended with status"):
-        run_now(engine.load_corpus(b"", b""))
+        run_now(engine.export_state())
 
 
 ORPHAN = """
