@@ -120,7 +120,7 @@ def state_of(engine: Any) -> State:
 
 
 def bytes_of(state: State) -> bytes:
-    return b"".join(part.tobytes() for part in state[1:])  # type: ignore[union-attr]
+    return b"".join(part.tobytes() for part in (state.w, *state.slots.values()))
 
 
 def uneven(config: RunConfig) -> State:
