@@ -197,6 +197,6 @@ def test_play_serves_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, fo
     opened: list[str] = []
     monkeypatch.setattr("tinygpt.site.DIST", folder)
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))
-    monkeypatch.setattr("tinygpt.cli.play.Event", InterruptedAtOnce)
+    monkeypatch.setattr("tinygpt.cli.commands.play.Event", InterruptedAtOnce)
     result = CliRunner().invoke(app, ["play", "--port", "0"])
     assert result.exit_code == INTERRUPTED and opened and opened[0] in result.output

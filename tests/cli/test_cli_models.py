@@ -14,7 +14,7 @@ from cli_helpers import TINY, one_line_error, process, succeed, tinygpt
 
 from tinygpt.core.config import LoraConfig, SampleConfig
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.sampler import generate
+from tinygpt.core.run.sampler import generate
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.formats import load_model, load_tinygpt
 from tinygpt.reference.lora import load_adapter

@@ -186,5 +186,5 @@ def test_memory_that_runs_out_is_a_sentence(straight_run: Path, monkeypatch: pyt
     def no_memory(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("tinygpt.cli.sample.open_model", no_memory)
+    monkeypatch.setattr("tinygpt.cli.commands.sample.open_model", no_memory)
     assert "not enough memory" in one_line_error(tinygpt("sample", straight_run))

@@ -96,7 +96,7 @@ def test_options_of_the_model_by_flags_and_by_file(tmp_path: Path) -> None:
 
 
 def test_a_preset_flag_beside_a_file_brings_its_six_numbers(tmp_path: Path) -> None:
-    from tinygpt.cli.train import new_settings
+    from tinygpt.cli.commands.train import new_settings
 
     config = tmp_path / "my.toml"
     config.write_text("[model]\nlayers = 1\n[train]\nlr = 0.01\n")

@@ -6,12 +6,12 @@ Run by CPython and by MicroPython; test_micropython.py compares the two outputs 
 from bits import bits
 from toy import ToyEngine, ToyHost
 
-from tinygpt.core import config, rng, sampler, text, trainer
+from tinygpt.core import config, rng, text
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models import parameters
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.run import contract, schedule
+from tinygpt.core.run import contract, sampler, schedule, trainer
 
 for name in config.preset_names():
     run = config.preset(name)
@@ -72,6 +72,6 @@ for name in config.preset_names():
     for changes in ({}, {"grad_accum": 3}, {"ctx": 17, "batch": 3})[: 3 if name in ("tiny", "small") else 1]:
         run = config.preset(name).replace(**changes)
         lowered = Lowered(run, all_modes(run) + ["train_fed", "init", "reset"], 100003, 9999)
-        recipe = lowered.recipe()
-        for mode in sorted(recipe["programs"]):
-            print(name, mode, recipe["buffers"], bits(recipe["programs"][mode]))
+        playbook = lowered.playbook()
+        for mode in sorted(playbook["programs"]):
+            print(name, mode, playbook["buffers"], bits(playbook["programs"][mode]))

@@ -1,4 +1,4 @@
-"""Prints the GPU's recipes, as portable.py prints the rest of core."""
+"""Prints the GPU's playbooks, as portable.py prints the rest of core."""
 
 from bits import bits
 
@@ -6,7 +6,7 @@ from tinygpt.core import config
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.plan.gpu.lowering import GpuLowered
-from tinygpt.core.plan.gpu.recipe import device_of
+from tinygpt.core.plan.gpu.playbook import device_of
 
 DEVICES = (
     {},
@@ -20,8 +20,10 @@ for name in config.preset_names():
         for changes in CHANGES if name in ("tiny", "small") else CHANGES[:1]:
             try:
                 run = config.preset(name).replace(**changes)
-                recipe = GpuLowered(run, device_of(described), all_modes(run) + ["train_fed"], 100003, 9999).recipe()
-                for part in sorted(recipe):
-                    print(name, part, bits(recipe[part]))
+                playbook = GpuLowered(
+                    run, device_of(described), all_modes(run) + ["train_fed"], 100003, 9999
+                ).playbook()
+                for part in sorted(playbook):
+                    print(name, part, bits(playbook[part]))
             except TinyGPTError as error:
                 print("refused:", error)

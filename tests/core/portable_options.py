@@ -23,9 +23,9 @@ for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd"}):
     lowered = Lowered(run, modes, 999, 99)
     for mode in sorted(lowered.words):
         print(mode, lowered.plan.size, lowered.words[mode])
-    recipe = GpuLowered(run, Device(), all_modes(run), 999, 99).recipe()
-    for part in sorted(recipe):
-        print(part, bits(recipe[part]))
+    playbook = GpuLowered(run, Device(), all_modes(run), 999, 99).playbook()
+    for part in sorted(playbook):
+        print(part, bits(playbook[part]))
 
 for wrong in ({"norm": "batchnorm"}, {"biases": False}, {"d_model": 9, "positions": "rotary"}, {"dropout": 1.0}):
     try:

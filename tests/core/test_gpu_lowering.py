@@ -87,20 +87,20 @@ def all_dispatches(lowered: GpuLowered) -> Iterator[tuple[str, Dispatch]]:
             yield mode, dispatch
 
 
-def test_the_recipes_bindings_keep_to_the_limits(lowered: GpuLowered) -> None:
-    """Read from the recipe, which is what players take verbatim."""
-    recipe, device = lowered.recipe(), lowered.device
-    assert all(0 < size <= device.max_buffer and size % 4 == 0 for size in recipe["buffers"])
-    for dispatches in recipe["programs"].values():
+def test_the_playbooks_bindings_keep_to_the_limits(lowered: GpuLowered) -> None:
+    """Read from the playbook, which is what players take verbatim."""
+    playbook, device = lowered.playbook(), lowered.device
+    assert all(0 < size <= device.max_buffer and size % 4 == 0 for size in playbook["buffers"])
+    for dispatches in playbook["programs"].values():
         for number, x, y, z, *places in dispatches:
-            bindings = recipe["pipelines"][number]["bindings"]
+            bindings = playbook["pipelines"][number]["bindings"]
             assert 3 * len(bindings) == len(places) and len(bindings) <= STORAGE_BUFFERS
             assert all(1 <= side <= device.max_groups for side in (x, y, z))
             sides: dict[str, list[tuple[int, int, int]]] = {"r": [], "w": []}
             for access, *place in zip(bindings, places[::3], places[1::3], places[2::3], strict=True):
                 buffer, start, size = place
                 assert start % ALIGNMENT == 0 and 0 < size <= device.max_binding and size % 4 == 0
-                assert start + size <= recipe["buffers"][buffer]
+                assert start + size <= playbook["buffers"][buffer]
                 sides[access].append((buffer, start, start + size))
             assert not {buffer for buffer, _, _ in sides["r"]} & {buffer for buffer, _, _ in sides["w"]}
             for (a, _, end), (b, start, _) in pairwise(sorted(sides["w"])):

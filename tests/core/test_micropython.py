@@ -48,7 +48,7 @@ def test_core_asks_the_same_of_a_player_under_both_interpreters(tmp_path):
     assert "accepted" not in cpython and "('accumulate', 2)" in cpython and "('train', 60)" in cpython
 
 
-def test_the_gpus_recipes_are_the_same_under_both_interpreters(tmp_path):
+def test_the_gpus_playbooks_are_the_same_under_both_interpreters(tmp_path):
     cpython = assert_same(as_one_script("bits.py", "portable_gpu.py"), tmp_path)
     assert {line.split()[0] for line in cpython.splitlines()} == {*preset_names(), "refused:"}
     assert "attention_tile.wgsl" in cpython and "attention_plain.wgsl" in cpython

@@ -121,7 +121,7 @@ def test_what_a_run_leaves_is_written_behind_the_word_that_it_commits_at(lowered
         for _ in range(program.committed):
             at += words[at + 1]
         assert lowered.commits[mode] == at
-        assert lowered.recipe()["programs"][mode] == {"words": words, "commit": at}
+        assert lowered.playbook()["programs"][mode] == {"words": words, "commit": at}
     kept = {
         tensor.root().name
         for op in lowered.programs["train"].ops[lowered.programs["train"].committed :]

@@ -6,10 +6,10 @@ from toy import ToyEngine, ToyHost
 
 from tinygpt.core.config import TrainConfig, preset
 from tinygpt.core.ops.record import RING
-from tinygpt.core.progress import LossHistory, Progress
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.progress import LossHistory, Progress
 from tinygpt.core.run.schedule import adamw_rates, learning_rate
-from tinygpt.core.trainer import EXPLODED_LOSS, Diverged, Trainer
+from tinygpt.core.run.trainer import EXPLODED_LOSS, Diverged, Trainer
 
 RUN = preset("tiny").replace(steps=60, eval_every=20, sample_every=0, checkpoint_every=25)
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.progress import Progress
+from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import State
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
 

@@ -10,8 +10,8 @@ from page_helpers import OpenPage, fact, press, save, stat, step, wait_for_step
 from playwright.sync_api import Page, expect
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
-from tinygpt.core.progress import Progress
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.progress import Progress
 from tinygpt.engines.native import native_engine
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
 

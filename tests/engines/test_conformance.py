@@ -24,7 +24,7 @@ from lab import (
 from tinygpt.core.config import LN_VOCAB, VOCAB, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.sampler import generate
+from tinygpt.core.run.sampler import generate
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine

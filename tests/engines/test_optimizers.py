@@ -16,7 +16,7 @@ from tinygpt.core.ops.flat import part
 from tinygpt.core.optimizers import OPTIMIZERS, optimizer_of
 from tinygpt.core.plan.verify import verify
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.tab import Session
+from tinygpt.core.tab.session import Session
 from tinygpt.engines.base import State, TerminalEngine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine

@@ -12,7 +12,7 @@ from tinygpt.bench.workload import Run
 from tinygpt.core.config import preset
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.trainer import Diverged, Host, Trainer
+from tinygpt.core.run.trainer import Diverged, Host, Trainer
 from tinygpt.engines.native import native_engine
 from tinygpt.reference.engine import TorchEngine
 
@@ -43,7 +43,7 @@ def test_small_limits_give_the_same_training(name, grad_accum, monkeypatch):
 
     monkeypatch.setattr(type(gpu_here()), "describe", described)
     engine = loaded(webgpu(config))
-    assert max(engine.lowered.recipe()["buffers"]) <= 96 * 1024
+    assert max(engine.lowered.playbook()["buffers"]) <= 96 * 1024
     assert len(engine.lowered.segments) > 1 and engine.lowered.plan.owners.count("arena") > 3
     got = trained(engine, 3)
     assert [row.loss for row in got] == [row.loss for row in metrics]

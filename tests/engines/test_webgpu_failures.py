@@ -116,7 +116,7 @@ def test_a_device_that_is_lost_refuses_everything_with_one_sentence(gpu):
         lambda: run_now(engine.prefill(b"a")),
         lambda: opened(gpu=gpu),
         lambda: gpu.module(("pick_row.wgsl",)),
-        lambda: gpu.pipelines(engine.lowered.recipe()["pipelines"][:1]),
+        lambda: gpu.pipelines(engine.lowered.playbook()["pipelines"][:1]),
     ):
         gpu.modules.clear()
         with pytest.raises(TinyGPTError, match=LOST):

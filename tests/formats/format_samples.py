@@ -8,7 +8,7 @@ import numpy as np
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.core.progress import Progress
+from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import State
 from tinygpt.formats import Checkpoint
 

@@ -6,10 +6,10 @@ import pytest
 from format_samples import MODEL, OriginalFile, packed, sample_checkpoint
 
 from tinygpt.core import config as core_config
-from tinygpt.core import header as core_header
 from tinygpt.core.config import RunConfig, TrainConfig
-from tinygpt.core.header import KEYS, encode_run, encode_state, left_out_sentence
-from tinygpt.core.progress import Progress
+from tinygpt.core.file import header as core_header
+from tinygpt.core.file.header import KEYS, encode_run, encode_state, left_out_sentence
+from tinygpt.core.run.progress import Progress
 from tinygpt.formats import inspect_model, load_safetensors, load_tinygpt, save_safetensors, save_tinygpt
 
 DEFAULTS = TrainConfig()

@@ -14,7 +14,7 @@ from format_samples import MODEL, OriginalFile, assert_same, packed, sample_chec
 from tinygpt.core.config import ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.core.progress import Progress
+from tinygpt.core.run.progress import Progress
 from tinygpt.formats import (
     Checkpoint,
     load_safetensors,

@@ -8,7 +8,7 @@ from cases import make_case, run_spec, sample_case
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.ops.sample import NO_NUMBER, OVER, STOPPED, WRITTEN
 from tinygpt.core.rng import sample_uniform
-from tinygpt.core.sampler import nucleus
+from tinygpt.core.run.sampler import nucleus
 
 DRAWS = 60
 NEAR = 1e-5  # of the whole: float32 sums may put a draw that falls so close to a boundary on its other side

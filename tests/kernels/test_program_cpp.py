@@ -9,14 +9,14 @@ from tinygpt.core.config import SampleConfig, preset
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Op
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.sampler import generate
+from tinygpt.core.run.sampler import generate
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.native import STOP, NativeMachine, NativePlayer
 
 
 class WatchedMachine(NativeMachine):
     async def open(self, lowered):
-        player = WatchedPlayer(lowered.recipe(), self.threads, self.lanes)
+        player = WatchedPlayer(lowered.playbook(), self.threads, self.lanes)
         player.lowered = lowered
         return player
 

@@ -19,7 +19,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.rng import batch_offsets
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.trainer import Host, Trainer
+from tinygpt.core.run.trainer import Host, Trainer
 from tinygpt.engines.base import State
 from tinygpt.formats import load_safetensors, save_safetensors
 from tinygpt.formats.checkpoint import Checkpoint

@@ -12,11 +12,11 @@ import torch
 from tinygpt.core.config import RunConfig, SampleConfig, preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
-from tinygpt.core.progress import Progress
 from tinygpt.core.rng import batch_offsets, eval_offsets
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.schedule import learning_rate
-from tinygpt.core.trainer import Host, Trainer
+from tinygpt.core.run.trainer import Host, Trainer
 from tinygpt.engines.base import State
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import RING, TorchEngine

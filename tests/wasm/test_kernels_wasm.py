@@ -38,8 +38,8 @@ class Cases:
         return Op(kernel, [], [case[name] for name in signature.dims], scalars)
 
     def run(self, runner, build, threads, force64):
-        recipe = {"buffers": [self.before.nbytes], "programs": {"all": {"words": self.words, "commit": 0}}}
-        opened, _ = runner.ask("open", recipe=recipe, build=build, threads=threads, force64=force64)
+        playbook = {"buffers": [self.before.nbytes], "programs": {"all": {"words": self.words, "commit": 0}}}
+        opened, _ = runner.ask("open", playbook=playbook, build=build, threads=threads, force64=force64)
         player, places = opened["player"], [[0, 0, self.before.nbytes]]
         runner.ask("write", self.before.tobytes(), player=player, places=places)
         assert runner.ask("run", player=player, mode="all", times=1)[0]["done"] == 1

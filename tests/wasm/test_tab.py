@@ -11,7 +11,7 @@ from tinygpt.core.models.parameters import parameters
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.trainer import Host, Trainer
+from tinygpt.core.run.trainer import Host, Trainer
 from tinygpt.data import Corpus
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.wasm import WasmMachine
@@ -30,7 +30,7 @@ const texts = [];
 for (const { preset, changes } of CONFIGS) {
   const session = python.session({ preset, changes, bytes: BYTES });
   session.plan();
-  const page = { open: async (recipe) => { texts.push(JSON.parse(recipe)); throw new Error("seen"); } };
+  const page = { open: async (playbook) => { texts.push(JSON.parse(playbook)); throw new Error("seen"); } };
   await session.open(page, null, null, null).catch(() => undefined);
 }
 return texts;
@@ -49,8 +49,8 @@ async function run(request, state, requests, turns) {
   let turn = 0, clock = 0, fault = null, player = null;
   const body = () => player.read(JSON.parse(session.state_places()));
   const page = {
-    open: async (recipe) => {
-      player = await WasmPlayer.create(JSON.parse(recipe), { kernels, threads: 2 });
+    open: async (playbook) => {
+      player = await WasmPlayer.create(JSON.parse(playbook), { kernels, threads: 2 });
       return bridge(player, () => false, (error) => (fault = error));
     },
     now: () => clock++,  // every block takes long, so it has a single step
@@ -105,7 +105,7 @@ def test_programs_are_those_of_cpython(chromium):
         config = preset(asked["preset"]).replace(**asked["changes"])
         train = train_bytes(BYTES, config.train.val_fraction)
         modes = [*training_modes(config, BYTES - train), "reset"]
-        expected = Lowered(config, modes, train, BYTES - train, ("m", "v")).recipe()
+        expected = Lowered(config, modes, train, BYTES - train, ("m", "v")).playbook()
         assert json.dumps(got, sort_keys=True) == json.dumps(expected, sort_keys=True), asked
 
 

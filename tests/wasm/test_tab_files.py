@@ -17,7 +17,7 @@ from test_tab import evaluate
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import left_out_sentence
+from tinygpt.core.file.header import left_out_sentence
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.optimizers import optimizer_of
 from tinygpt.formats import load_tinygpt, save_tinygpt

@@ -88,7 +88,7 @@ STOPPED = """
     const { WasmPlayer } = await import("/engine/wasmplayer.ts");
     const kernels = async (file) => (await fetch("/kernels/" + file)).arrayBuffer();
     const open = async () => {
-      const player = await WasmPlayer.create(GIVEN.recipe, { kernels, threads: GIVEN.threads });
+      const player = await WasmPlayer.create(GIVEN.playbook, { kernels, threads: GIVEN.threads });
       await player.run("init", 1);
       for (const [places, bytes] of GIVEN.inputs) await player.write(places, new Uint8Array(bytes));
       return player;
@@ -124,7 +124,7 @@ def test_a_stop_is_heard_at_once_and_leaves_no_half_step(chromium, threads):
     rates = [rate for _ in range(64) for rate in adamw_rates(config.train, 1)]
     packed = list(struct.pack(f"<{len(rates)}f", *rates))
     given = {
-        "recipe": lowered.recipe(),
+        "playbook": lowered.playbook(),
         "threads": threads,
         "inputs": [[places("train_text"), list(text)], [places("rates"), packed]],
         "counters": places("counters"),

@@ -77,9 +77,9 @@ def test_memory_that_cannot_be_had(runner):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_thread_that_dies_ends_the_run_and_the_engine(runner, threads):
     """Its kernel is sent out of memory while the others wait for it at a barrier."""
-    bad = Lowered(TINY, ["train_fed"]).recipe()
+    bad = Lowered(TINY, ["train_fed"]).playbook()
     bad["programs"]["train_fed"]["words"][3] = 2**25 - 1  # where `embed` finds its table
-    player = runner.ask("open", recipe=bad, threads=threads)[0]["player"]
+    player = runner.ask("open", playbook=bad, threads=threads)[0]["player"]
     for _ in range(2):  # and it stays dead
         with pytest.raises(TinyGPTError, match="out of bounds"):
             runner.ask("run", player=player, mode="train_fed", times=1)

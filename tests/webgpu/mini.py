@@ -1,4 +1,4 @@
-"""A recipe small enough to write by hand: it proves the player without the kernels."""
+"""A playbook small enough to write by hand: it proves the player without the kernels."""
 
 from typing import Any
 
@@ -35,10 +35,10 @@ RUNS = [3, 256, 4]
 LOOK = [3, 512, 32]
 
 
-def mini_recipe(**changes: Any) -> dict[str, Any]:
+def mini_playbook(**changes: Any) -> dict[str, Any]:
     """ "add" adds half of the input's numbers, one after the other, to the sums, and 7 to `runs`; "look" copies."""
     constants = [["first", 0, 7], ["scale", 1, float_bits(0.5)]]
-    recipe: dict[str, Any] = {
+    playbook: dict[str, Any] = {
         "buffers": [1024, 400, 240, 1024],
         "pipelines": [
             {"files": ["mini.wgsl"], "entry": "add", "constants": constants, "bindings": "rww"},
@@ -49,4 +49,4 @@ def mini_recipe(**changes: Any) -> dict[str, Any]:
             "look": [[1, 1, 1, 1, *INPUT, *LOOK]],
         },
     }
-    return recipe | changes
+    return playbook | changes

@@ -1,10 +1,10 @@
-"""The tab's WebGPU player on a recipe written by hand: what it moves, what it runs, what it says when it cannot."""
+"""The tab's WebGPU player on a playbook written by hand: what it moves, what it runs, what it says when it cannot."""
 
 import json
 
 import numpy as np
 import pytest
-from mini import FILES, INPUT, LOOK, MINI, RUNS, SUMS, mini_recipe
+from mini import FILES, INPUT, LOOK, MINI, RUNS, SUMS, mini_playbook
 
 from tinygpt.core.errors import TinyGPTError
 
@@ -12,12 +12,12 @@ NUMBERS = np.arange(3, 11, dtype="<i4")
 
 
 class Opened:
-    """The player of a recipe, in its words."""
+    """The player of a playbook, in its words."""
 
     def __init__(self, runner, **changes):
         self.runner = runner
         self.found = runner.ask("gpu")[0]
-        self.opened = runner.ask("open-gpu", recipe=mini_recipe(**changes))[0]
+        self.opened = runner.ask("open-gpu", playbook=mini_playbook(**changes))[0]
         self.write([INPUT], NUMBERS)
 
     def ask(self, type, payload=b"", **fields):
@@ -128,7 +128,7 @@ def test_what_is_written_between_two_runs_is_for_the_second(runner):
 
 def test_two_players_share_a_device_and_a_closed_one_is_gone(runner):
     one = Opened(runner)
-    other = runner.ask("open-gpu", recipe=mini_recipe())[0]["player"]
+    other = runner.ask("open-gpu", playbook=mini_playbook())[0]["player"]
     one.run("add")
     assert not np.frombuffer(runner.ask("read", player=other, places=SUMS)[1], "<f4").any()
     runner.ask("close", player=other)
@@ -148,7 +148,7 @@ def test_a_clock_for_every_dispatch(runner):
 
 def test_a_shader_that_does_not_compile_is_named_with_its_line(runner):
     runner.kernels["bad.wgsl"] = b"// fine\nfn half(x: f32) -> f32 {\n  return x * nothing;\n}\n"
-    bad = mini_recipe()["pipelines"]
+    bad = mini_playbook()["pipelines"]
     bad[0]["files"] = ["mini.wgsl", "bad.wgsl"]
     with pytest.raises(
         TinyGPTError, match=r"the kernels bad\.wgsl do not compile on this GPU: line 3: unresolved value"
@@ -157,14 +157,14 @@ def test_a_shader_that_does_not_compile_is_named_with_its_line(runner):
 
 
 def test_a_kernel_that_cannot_be_built(runner):
-    bad = mini_recipe()["pipelines"]
+    bad = mini_playbook()["pipelines"]
     bad[0]["entry"] = "stop"
     with pytest.raises(TinyGPTError, match=r"the kernel stop of mini\.wgsl cannot be built for this GPU: .*stop"):
         Opened(runner, pipelines=bad)
 
 
 def test_a_kernel_that_is_not_there(runner):
-    bad = mini_recipe()["pipelines"]
+    bad = mini_playbook()["pipelines"]
     bad[0]["files"] = ["gone.wgsl"]
     with pytest.raises(TinyGPTError, match=r"there are no kernels gone\.wgsl"):
         Opened(runner, pipelines=bad)
@@ -173,7 +173,7 @@ def test_a_kernel_that_is_not_there(runner):
 def test_extensions_are_enabled_by_the_files_names(runner):
     counting = MINI.replace("at: vec3u) {", "at: vec3u) {\n  let lanes = subgroupAdd(1.0);")
     runner.kernels["sum_subgroups.wgsl"] = counting.replace("f32(input[at.x % 8u])", "lanes").encode()
-    pipelines = mini_recipe()["pipelines"]
+    pipelines = mini_playbook()["pipelines"]
     pipelines[0]["files"] = ["sum_subgroups.wgsl"]
     player = Opened(runner, pipelines=pipelines)
     player.run("add")
@@ -182,12 +182,12 @@ def test_extensions_are_enabled_by_the_files_names(runner):
 
 def test_more_memory_than_a_buffer_may_have(runner):
     with pytest.raises(TinyGPTError, match=r"needs a buffer of .*B, but this GPU's have at most .*WebAssembly"):
-        Opened(runner, buffers=[2**42, *mini_recipe()["buffers"][1:]])
+        Opened(runner, buffers=[2**42, *mini_playbook()["buffers"][1:]])
 
 
 def test_bindings_that_webgpu_forbids(runner):
     """One buffer both read-only and written in a dispatch."""
-    bad = mini_recipe()["programs"]
+    bad = mini_playbook()["programs"]
     bad["add"][0][7:10] = [0, 512, 256]
     with pytest.raises(TinyGPTError, match=r"the GPU (refused the program 'add'|does not take the program's bindings)"):
         Opened(runner, programs=bad).run("add")

@@ -7,7 +7,7 @@ from wgsl_case import GUARD, GUARD_BITS, op_and_arrays, outputs_of
 from words import as_words
 
 from tinygpt.core.ops.gpu import Target
-from tinygpt.core.plan.gpu.recipe import Pipelines, device_of
+from tinygpt.core.plan.gpu.playbook import Pipelines, device_of
 
 ALIGNMENT = 64  # floats: bindings begin at multiples of 256 bytes
 ABSENT = 4  # floats that stand for a tensor that is not there
@@ -96,8 +96,8 @@ def check(runner, buffers, pipelines, runs):
     dispatches = [[used.index(words[0]), *words[1:]] for run in runs for words in run.words]
     contents = buffers.contents()
     places = [[number, 0, content.nbytes] for number, content in enumerate(contents)]
-    recipe = {"buffers": [content.nbytes for content in contents], "pipelines": [pipelines.made[i] for i in used]}
-    player = runner.ask("open-gpu", recipe=recipe | {"programs": {"all": dispatches}})[0]["player"]
+    playbook = {"buffers": [content.nbytes for content in contents], "pipelines": [pipelines.made[i] for i in used]}
+    player = runner.ask("open-gpu", playbook=playbook | {"programs": {"all": dispatches}})[0]["player"]
     runner.ask("write", b"".join(content.tobytes() for content in contents), player=player, places=places)
     runner.ask("run", player=player, mode="all", times=1)
     read = np.frombuffer(runner.ask("read", player=player, places=places)[1], np.int32)

@@ -19,7 +19,7 @@ from rich.console import Console
 from tinygpt.bench.speed import bench_preset
 from tinygpt.core.config import RunConfig, SampleConfig, preset
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.sampler import generate
+from tinygpt.core.run.sampler import generate
 from tinygpt.engines.runner import CHROMIUM_FLAGS, find_chromium, webgpu_flags
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.server import Site

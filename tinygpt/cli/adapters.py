@@ -18,9 +18,9 @@ from tinygpt.cli.resume import resumed_training
 from tinygpt.cli.settings import DataChoice, typed_table
 from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.progress import Progress
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.trainer import Trainer
+from tinygpt.core.run.progress import Progress
+from tinygpt.core.run.trainer import Trainer
 from tinygpt.engines.select import EngineChoice, resolve_engine
 from tinygpt.locks import only_writer
 

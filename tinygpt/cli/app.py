@@ -11,7 +11,20 @@ import typer
 from typer.core import TyperGroup
 
 from tinygpt import __version__
-from tinygpt.cli import bench, compare, data, doctor, evaluate, files, lora, play, presets, program, sample, train
+from tinygpt.cli.commands import (
+    bench,
+    compare,
+    data,
+    doctor,
+    evaluate,
+    files,
+    lora,
+    play,
+    presets,
+    program,
+    sample,
+    train,
+)
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
 from tinygpt.cli.streams import prepare_streams

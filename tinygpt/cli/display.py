@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tinygpt.cli.charts import loss_chart
-from tinygpt.core.progress import LossHistory
+from tinygpt.core.run.progress import LossHistory
 from tinygpt.terminal import printable
 
 SMOOTHING_STEPS = 10

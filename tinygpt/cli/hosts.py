@@ -12,7 +12,7 @@ from tinygpt.cli.display import Display
 from tinygpt.cli.interrupts import StopRequest
 from tinygpt.cli.output import Output
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.trainer import Diverged, Host, Trainer
+from tinygpt.core.run.trainer import Diverged, Host, Trainer
 
 FINAL_STEPS = 20  # the final train loss is the mean of so many
 

@@ -9,7 +9,7 @@ import typer
 
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
-from tinygpt.core.header import left_out_sentence
+from tinygpt.core.file.header import left_out_sentence
 from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import RunConfig, corpus_advice
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.progress import Progress
+from tinygpt.core.run.progress import Progress
 from tinygpt.core.text import REPLACEMENT, decode
 from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable

@@ -12,7 +12,7 @@ from tinygpt.cli.settings import read_settings
 from tinygpt.cli.training import Job, draw
 from tinygpt.core.config import TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.progress import Progress
+from tinygpt.core.run.progress import Progress
 from tinygpt.runs import RunFolder
 
 

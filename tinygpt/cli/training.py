@@ -17,9 +17,9 @@ from tinygpt.cli.reports import RunReport
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import check_corpus
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.progress import Progress
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.trainer import Trainer
+from tinygpt.core.run.progress import Progress
+from tinygpt.core.run.trainer import Trainer
 from tinygpt.engines.select import make_engine, resolve_choice
 from tinygpt.runs import RunFolder, create_numbered, require_free
 

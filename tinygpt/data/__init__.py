@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tinygpt.cache import cache_dir
 from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.core.text import StreamDecoder, decode, encode
-from tinygpt.data.cache import cache_dir
 from tinygpt.data.catalog import HUB_PREFIX, HUB_SYNTAX, catalog, parse_hub_name
 from tinygpt.data.corpus import Corpus
 from tinygpt.data.datasets_server import Cancelled

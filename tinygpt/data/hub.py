@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
+from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.data.answers import LINES, TEXT, Page, Row, read_page, read_splits
-from tinygpt.data.cache import cache_dir, write_atomically
 from tinygpt.data.catalog import Rows
 from tinygpt.data.corpus import Corpus, sha256
 from tinygpt.data.datasets_server import DatasetsServer, server_url

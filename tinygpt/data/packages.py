@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.data.cache import cache_dir, write_atomically
 from tinygpt.data.corpus import sha256
 
 TIMEOUT_SECONDS = 300

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data import moby_dick, shakespeare
-from tinygpt.data.cache import cache_dir, write_atomically
 from tinygpt.data.corpus import Corpus, sha256
 from tinygpt.data.packages import Package, package_archive
 

@@ -81,7 +81,7 @@ def find_adapter(wanted: str) -> Any:
 
 
 class Gpu:
-    """An adapter's device with the adapter's own limits, and its pipelines by their description in a recipe."""
+    """An adapter's device with the adapter's own limits, and its pipelines by their description in a playbook."""
 
     def __init__(self, wanted: str = "auto") -> None:
         self.adapter = find_adapter(wanted)
@@ -140,7 +140,7 @@ class Gpu:
         return self.modules[files]
 
     def pipelines(self, described: list[dict[str, Any]], progress: Progress | None = None) -> list[Any]:
-        """The pipelines that a recipe describes, made on several threads."""
+        """The pipelines that a playbook describes, made on several threads."""
         for row in described:
             self.module(tuple(row["files"]))
         made = 0

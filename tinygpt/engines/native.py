@@ -61,17 +61,17 @@ class NativeMachine(Machine):
         exported = sum(tensor.size for tensor in lowered.tensors if tensor.kind in ("weight", "slot"))
         trains = any(tensor.kind == "slot" for tensor in lowered.tensors)
         check_memory(lowered.bytes() + (4 * exported if trains else 0))  # a checkpoint takes a copy of it
-        return NativePlayer(lowered.recipe(), self.threads, self.lanes)
+        return NativePlayer(lowered.playbook(), self.threads, self.lanes)
 
     def describe(self) -> str:
         return f"native C++, {self.lanes * 32}-bit vectors, {self.threads} thread{'s' * (self.threads > 1)}"
 
 
 class NativePlayer(Player):
-    def __init__(self, recipe: dict[str, Any], threads: int, lanes: int) -> None:
+    def __init__(self, playbook: dict[str, Any], threads: int, lanes: int) -> None:
         self.threads: int = threads
         self.lanes = lanes
-        (self.bytes,) = recipe["buffers"]
+        (self.bytes,) = playbook["buffers"]
         self.library = library(lanes)
         self.arena = mmap.mmap(-1, self.bytes)  # zeros, page by page as they are touched
         if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -80,7 +80,7 @@ class NativePlayer(Player):
         self.shared = np.zeros(32, dtype=np.int32)
         self.programs = {
             mode: (np.array(program["words"], dtype=np.int32), program["commit"])
-            for mode, program in recipe["programs"].items()
+            for mode, program in playbook["programs"].items()
         }
         self.crew = Crew(threads)
 

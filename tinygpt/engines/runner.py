@@ -25,8 +25,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from tinygpt.cache import cache_dir
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.data.cache import cache_dir
 from tinygpt.engines.exchange import ISOLATION, Exchange
 from tinygpt.kernels.wasm import BUILDS, compile_wasm
 

@@ -43,7 +43,7 @@ class WasmMachine(Machine):
         return Lowered(config, modes, train_bytes, val_bytes)
 
     async def open(self, lowered: Lowered) -> DrivenPlayer:
-        opened, _ = self.runner.ask("open", recipe=lowered.recipe(), **self.wanted)
+        opened, _ = self.runner.ask("open", playbook=lowered.playbook(), **self.wanted)
         return DrivenPlayer(self.runner, opened, f", in {PLACES[self.kind]}")
 
     def describe(self) -> str:

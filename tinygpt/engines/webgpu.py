@@ -50,7 +50,7 @@ class WebGPUMachine(Machine):
         return GpuLowered(config, device, modes, train_bytes, val_bytes)
 
     async def open(self, lowered: GpuLowered) -> WebGPUPlayer:
-        return WebGPUPlayer(self.gpu, lowered.recipe(), self.f16, self.progress)
+        return WebGPUPlayer(self.gpu, lowered.playbook(), self.f16, self.progress)
 
     async def start_values(self, config: RunConfig) -> Any:
         return initial_weights(config.model, config.train.seed)
@@ -65,21 +65,21 @@ class WebGPUMachine(Machine):
 
 
 class WebGPUPlayer(Player):
-    def __init__(self, gpu: Gpu, recipe: dict[str, Any], f16: bool, progress: Progress | None = None) -> None:
+    def __init__(self, gpu: Gpu, playbook: dict[str, Any], f16: bool, progress: Progress | None = None) -> None:
         self.gpu = gpu
         self.f16 = f16
         self.software = gpu.software
-        self.bytes = sum(recipe["buffers"])
-        self.buffers = [gpu.buffer(size, STORAGE) for size in recipe["buffers"]]
-        self.programs = self.prepare(recipe, progress)
+        self.bytes = sum(playbook["buffers"])
+        self.buffers = [gpu.buffer(size, STORAGE) for size in playbook["buffers"]]
+        self.programs = self.prepare(playbook, progress)
 
-    def prepare(self, recipe: dict[str, Any], progress: Progress | None) -> dict[str, list[Played]]:
+    def prepare(self, playbook: dict[str, Any], progress: Progress | None) -> dict[str, list[Played]]:
         """Every program's dispatches, with their pipelines and bind groups."""
-        described = recipe["pipelines"]
+        described = playbook["pipelines"]
         pipelines = self.gpu.pipelines(described, progress)
         groups: dict[tuple[int, ...], Any] = {}
         programs: dict[str, list[Played]] = {}
-        for mode, dispatches in recipe["programs"].items():
+        for mode, dispatches in playbook["programs"].items():
             programs[mode] = []
             for words in dispatches:
                 number, x, y, z = words[:4]

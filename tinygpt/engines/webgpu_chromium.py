@@ -7,7 +7,7 @@ from typing import Any
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.gpu.lowering import GpuLowered
-from tinygpt.core.plan.gpu.recipe import device_of
+from tinygpt.core.plan.gpu.playbook import device_of
 from tinygpt.core.run.engine import Machine
 from tinygpt.engines.base import State, TerminalEngine
 from tinygpt.engines.driven import DrivenPlayer
@@ -33,7 +33,7 @@ class WebGpuChromiumMachine(Machine):
         return GpuLowered(config, self.device, modes, train_bytes, val_bytes)
 
     async def open(self, lowered: GpuLowered) -> DrivenPlayer:
-        opened, _ = self.runner.ask("open-gpu", recipe=lowered.recipe())
+        opened, _ = self.runner.ask("open-gpu", playbook=lowered.playbook())
         return DrivenPlayer(self.runner, opened, f", {self.kept}, in Chromium", self.software)
 
     async def start_values(self, config: RunConfig) -> Any:

@@ -10,11 +10,11 @@ import numpy as np
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import Run, encode_run
-from tinygpt.core.modelfile import NOT_FINITE
+from tinygpt.core.file.front import NOT_FINITE
+from tinygpt.core.file.header import Run, encode_run
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.optimizers import check_slots, optimizer_of
-from tinygpt.core.progress import Progress
+from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import FloatArray, State
 
 

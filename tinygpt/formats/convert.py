@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.modelfile import MAGIC
+from tinygpt.core.file.front import MAGIC
 from tinygpt.files import faults_of, open_regular
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.huggingface import CONFIG_FILE, load_huggingface, save_huggingface

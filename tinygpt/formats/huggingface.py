@@ -10,10 +10,10 @@ import numpy as np
 
 from tinygpt.core.config import LAYERNORM_EPS, VOCAB, ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import Run, decode_run
+from tinygpt.core.file.header import Run, decode_run
+from tinygpt.core.file.strict_json import LONGEST_TEXT, json_object, parse_object
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters
-from tinygpt.core.progress import Progress
-from tinygpt.core.strict_json import LONGEST_TEXT, json_object, parse_object
+from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.files import decoded, faults_of, read_regular
 from tinygpt.formats.atomic import replacing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinygpt.core.modelfile import Front
+from tinygpt.core.file.front import Front
 from tinygpt.core.models.parameters import Parameter, parameter_count, parameters
 from tinygpt.engines.base import FloatArray
 from tinygpt.formats.checkpoint import Checkpoint

@@ -7,10 +7,10 @@ import os
 import numpy as np
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import decode_run
-from tinygpt.core.modelfile import LARGEST_STEP
+from tinygpt.core.file.front import LARGEST_STEP
+from tinygpt.core.file.header import decode_run
+from tinygpt.core.file.strict_json import parse_object, whole
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.core.strict_json import parse_object, whole
 from tinygpt.engines.base import State
 from tinygpt.files import faults_of
 from tinygpt.formats.checkpoint import Checkpoint, checked_state, describe, weights_alone, with_state

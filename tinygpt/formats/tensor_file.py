@@ -13,7 +13,7 @@ from safetensors import SafetensorError, deserialize, safe_open
 from safetensors.numpy import save_file
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.strict_json import LONGEST_TEXT
+from tinygpt.core.file.strict_json import LONGEST_TEXT
 from tinygpt.engines.base import FloatArray
 from tinygpt.files import open_regular
 from tinygpt.formats.atomic import replacing

@@ -11,8 +11,7 @@ from io import BufferedReader, BufferedWriter
 import numpy as np
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import encode_state
-from tinygpt.core.modelfile import (
+from tinygpt.core.file.front import (
     DAMAGED,
     LARGEST_STEP,
     MAGIC,
@@ -25,8 +24,9 @@ from tinygpt.core.modelfile import (
     header_length,
     read_front,
 )
+from tinygpt.core.file.header import encode_state
+from tinygpt.core.file.strict_json import LONGEST_TEXT, whole
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.core.strict_json import LONGEST_TEXT, whole
 from tinygpt.engines.base import State
 from tinygpt.files import decoded, faults_of, open_regular
 from tinygpt.formats.atomic import replacing

@@ -15,10 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import KERNELS, SHARED
-from tinygpt.data.cache import cache_dir, write_atomically
 
 HERE = Path(__file__).parent
 ZIG = [sys.executable, "-m", "ziglang"]

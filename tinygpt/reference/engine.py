@@ -24,8 +24,8 @@ from tinygpt.core.optimizers import check_slots
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import batch_offsets, eval_offsets, sample_uniform
 from tinygpt.core.run.contract import Engine, StepMetrics
+from tinygpt.core.run.sampler import choose, require_finite
 from tinygpt.core.run.schedule import learning_rate
-from tinygpt.core.sampler import choose, require_finite
 from tinygpt.engines.base import State
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights

@@ -21,12 +21,12 @@ from torch.nn import functional as F
 
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import decode_run
+from tinygpt.core.file.header import decode_run
+from tinygpt.core.file.strict_json import json_object, parse_object, text_of
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters
 from tinygpt.core.optimizers import optimizer_of
 from tinygpt.core.rng import LORA_INIT
-from tinygpt.core.sampler import generate
-from tinygpt.core.strict_json import json_object, parse_object, text_of
+from tinygpt.core.run.sampler import generate
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.evaluation import evaluate
 from tinygpt.files import faults_of

@@ -26,7 +26,7 @@ from tinygpt.core.ops.sample import (
 )
 from tinygpt.core.optimizers import check_slots, optimizer_of
 from tinygpt.core.run.contract import Engine, Player, StepMetrics
-from tinygpt.core.sampler import NOT_FINITE, NotFinite
+from tinygpt.core.run.sampler import NOT_FINITE, NotFinite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@
 export type Place = [buffer: number, offset: number, size: number];
 
 /** What the WebAssembly player takes (core/plan/cpu/lowering.py): one arena, and each program's words. */
-export interface Recipe {
+export interface Playbook {
   buffers: [arena: number]; // bytes
   programs: Record<string, { words: number[]; commit: number }>; // by mode; see run.cpp for `commit`
 }
 
 /** A WGSL kernel: the files' text one after the other, and the values of its overrides. */
-export interface PipelineRecipe {
+export interface PipelinePlaybook {
   files: string[];
   entry: string;
   constants: [name: string, isFloat: boolean | number, valueOrBits: number][];
@@ -19,13 +19,13 @@ export interface PipelineRecipe {
 }
 
 /** A pipeline's number, its grid (x, y, z), then the place of each binding. */
-export type DispatchRecipe = number[];
+export type DispatchPlaybook = number[];
 
 /** What a GPU's player takes (core/plan/gpu/lowering.py). */
-export interface GpuRecipe {
+export interface GpuPlaybook {
   buffers: number[]; // bytes of each; they begin as zeros
-  pipelines: PipelineRecipe[];
-  programs: Record<string, DispatchRecipe[]>; // by mode
+  pipelines: PipelinePlaybook[];
+  programs: Record<string, DispatchPlaybook[]>; // by mode
 }
 
 /** Buffers, and programs that run on them. A promise is rejected with one clear sentence. */

@@ -1,5 +1,5 @@
 // Replays lists of dispatches on a GPU's buffers. All decisions were made in Python.
-import { type DispatchRecipe, type GpuRecipe, type Place, type Player, totalSize } from "./contract.ts";
+import { type DispatchPlaybook, type GpuPlaybook, type Place, type Player, totalSize } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
 import { adapterLabel } from "./protocol.ts";
 import { makePipelines, type Pipeline, type ShaderSource } from "./shaders.ts";
@@ -34,14 +34,14 @@ export class GpuPlayer implements Player {
 
   static async create(
     gpu: Gpu,
-    recipe: GpuRecipe,
+    playbook: GpuPlaybook,
     shaders: ShaderSource,
     onProgress?: (made: number, of: number) => void,
   ): Promise<GpuPlayer> {
-    const buffers = await allocate(gpu, recipe.buffers);
-    const pipelines = await makePipelines(gpu, recipe.pipelines, shaders, onProgress);
+    const buffers = await allocate(gpu, playbook.buffers);
+    const pipelines = await makePipelines(gpu, playbook.pipelines, shaders, onProgress);
     const programs = await gpu.accepted(
-      () => bind(gpu.device, recipe.programs, pipelines, buffers),
+      () => bind(gpu.device, playbook.programs, pipelines, buffers),
       (message) => `the GPU does not take the program's bindings: ${message}`,
     );
     return new GpuPlayer(gpu, buffers, programs);
@@ -221,7 +221,7 @@ async function allocate(gpu: Gpu, sizes: number[]): Promise<GPUBuffer[]> {
 /** Bind groups are made once; a dispatch that binds the same again shares them. */
 function bind(
   device: GPUDevice,
-  programs: Record<string, DispatchRecipe[]>,
+  programs: Record<string, DispatchPlaybook[]>,
   pipelines: Pipeline[],
   buffers: GPUBuffer[],
 ): Record<string, Dispatch[]> {

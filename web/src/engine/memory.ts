@@ -1,6 +1,6 @@
 // Where everything lies in the module's memory, which is had once and never grows: the stack that the module was
 // linked with, the threads' stacks, the control words, the programs' words, the arena.
-import type { Recipe } from "./contract.ts";
+import type { Playbook } from "./contract.ts";
 import { size } from "./units.ts";
 import { CONTROL } from "./thread.ts";
 
@@ -20,7 +20,7 @@ export interface MemoryMap {
   is64: boolean;
 }
 
-export function layOut(recipe: Recipe, threads: number, has64: boolean): MemoryMap {
+export function layOut(playbook: Playbook, threads: number, has64: boolean): MemoryMap {
   // What the linker used is less than a page behind the module's own stack; there are no static data to speak of.
   let end = STACK + PAGE;
   const stacks = [];
@@ -29,12 +29,12 @@ export function layOut(recipe: Recipe, threads: number, has64: boolean): MemoryM
   const program = control + 4 * CONTROL.WORDS;
   const programs: MemoryMap["programs"] = {};
   let total = 0;
-  for (const [mode, { words, commit }] of Object.entries(recipe.programs)) {
+  for (const [mode, { words, commit }] of Object.entries(playbook.programs)) {
     programs[mode] = { at: total, count: words.length, commit };
     total += words.length;
   }
   const arena = Math.ceil((program + 4 * total) / LINE) * LINE;
-  const pages = Math.ceil((arena + recipe.buffers[0]) / PAGE);
+  const pages = Math.ceil((arena + playbook.buffers[0]) / PAGE);
   const is64 = pages > LARGEST_32;
   if (pages > (has64 ? LARGEST_64 : LARGEST_32))
     throw new Error(

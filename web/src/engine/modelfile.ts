@@ -6,7 +6,7 @@ const STEP = 4;
 const FLOAT = 4;
 const VERSION = 2;
 
-/** core/tab_file.py: each text is JSON, but for the header, which is the file's own. */
+/** core/tab/file.py: each text is JSON, but for the header, which is the file's own. */
 export interface Reader {
   measure(request: string): string;
   front(request: string, header: string): string;

@@ -85,7 +85,7 @@ export type ToWorker =
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
 
-/** core/trainer.py's events; steps come in blocks (core/tab.py). */
+/** core/run/trainer.py's events; steps come in blocks (core/tab/session.py). */
 export type CoreEvent =
   | {
       event: "steps"; // those of a block, in their order

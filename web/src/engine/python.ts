@@ -1,4 +1,4 @@
-// MicroPython in a worker, with tinygpt/core importable: the tab's half of tinygpt/core/tab.py.
+// MicroPython in a worker, with tinygpt/core importable: the tab's half of tinygpt/core/tab/session.py.
 import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
 import type { Place, Player } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
@@ -39,10 +39,10 @@ export interface Page {
   emit(event: string): void;
   stopping(): boolean;
   requests(): string; // and forget them
-  /** Makes the player of a recipe. */
-  open(recipe: string): Promise<Bridge>;
+  /** Makes the player of a playbook. */
+  open(playbook: string): Promise<Bridge>;
   /** What a program that draws start values leaves at these places, for players that cannot. */
-  startValues(recipe: string, places: string): Promise<Uint8Array<ArrayBuffer>>;
+  startValues(playbook: string, places: string): Promise<Uint8Array<ArrayBuffer>>;
   zeros(size: number): Uint8Array<ArrayBuffer>;
   save(header: string): Promise<void>;
   /** A state that has proved sound, in case the player is lost. */
@@ -51,7 +51,7 @@ export interface Page {
   refused(message: string): void;
 }
 
-/** A Session of tab.py; every text is JSON. */
+/** A Session of tab/session.py; every text is JSON. */
 export interface Session {
   plan(): string;
   open(page: Page, train: Uint8Array, val: Uint8Array, state: Uint8Array | null): Promise<void>;
@@ -90,12 +90,12 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core import tab, tab_file");
-  const tab = python.globals.get("tab") as Tab;
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import file, session");
+  const tab = python.globals.get("session") as Tab;
   return {
     facts: () => JSON.parse(tab.facts()) as Facts,
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
-    reader: python.globals.get("tab_file") as Reader,
+    reader: python.globals.get("file") as Reader,
     run: (script) => python.runPython(script),
   };
 }
@@ -115,7 +115,7 @@ export function lastLine(error: unknown): string {
   return last.replace(/^(\w*Error|\w*Exception|JsException): /, "");
 }
 
-/** The player as tab.py's TabPlayer calls it: places and words are JSON. */
+/** The player as tab/session.py's TabPlayer calls it: places and words are JSON. */
 export type Bridge = ReturnType<typeof bridge>;
 
 export function bridge(player: Player, isLost: () => boolean, onFault: (error: unknown) => void) {

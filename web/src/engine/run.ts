@@ -1,6 +1,6 @@
 // A model in a player, with the Python that drives it: it trains, writes, is saved, and goes back to what was kept of it.
 import * as assets from "./assets.ts";
-import type { GpuRecipe, Place, Player, Recipe } from "./contract.ts";
+import type { GpuPlaybook, Place, Player, Playbook } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
 import { GpuPlayer } from "./gpuplayer.ts";
 import { writeModelFile } from "./modelfile.ts";
@@ -129,9 +129,9 @@ export class Run implements Page {
   }
 
   // --- what Python asks of the page
-  async open(recipe: string): Promise<Bridge> {
+  async open(playbook: string): Promise<Bridge> {
     try {
-      this.player = await this.makePlayer(JSON.parse(recipe));
+      this.player = await this.makePlayer(JSON.parse(playbook));
     } catch (error) {
       this.fault = error;
       throw error;
@@ -139,16 +139,16 @@ export class Run implements Page {
     return bridge(this.player, () => this.lost !== null, (error) => (this.fault = error));
   }
 
-  private makePlayer(recipe: unknown): Promise<Player> {
+  private makePlayer(playbook: unknown): Promise<Player> {
     const { kernels, shaders } = assets;
     const onProgress = (made: number, of: number): void => say({ type: "progress", made, of });
-    if (this.gpu) return GpuPlayer.create(this.gpu, recipe as GpuRecipe, shaders, onProgress);
-    return WasmPlayer.create(recipe as Recipe, { kernels, ...this.options });
+    if (this.gpu) return GpuPlayer.create(this.gpu, playbook as GpuPlaybook, shaders, onProgress);
+    return WasmPlayer.create(playbook as Playbook, { kernels, ...this.options });
   }
 
   /** What a program that draws start values leaves at these places. */
-  async startValues(recipe: string, places: string): Promise<Uint8Array<ArrayBuffer>> {
-    const player = await WasmPlayer.create(JSON.parse(recipe) as Recipe, { kernels: assets.kernels, threads: 1 });
+  async startValues(playbook: string, places: string): Promise<Uint8Array<ArrayBuffer>> {
+    const player = await WasmPlayer.create(JSON.parse(playbook) as Playbook, { kernels: assets.kernels, threads: 1 });
     await player.run("init", 1);
     const drawn = await player.read(JSON.parse(places) as Place[]);
     player.close();

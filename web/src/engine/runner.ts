@@ -1,7 +1,7 @@
 // Lets Python drive a player here, in Node or in a browser, as if it were its own: tinygpt/engines/driven.py is
 // the other side. The runner asks for a command by sending the answer to the one before; a command and an answer are
 // each a frame: uint32 length of the JSON, the JSON, any bytes.
-import type { GpuRecipe, Place, Player, Recipe } from "./contract.ts";
+import type { GpuPlaybook, Place, Player, Playbook } from "./contract.ts";
 import { capabilities } from "./features.ts";
 import { Gpu } from "./gpu.ts";
 import { GpuPlayer } from "./gpuplayer.ts";
@@ -16,8 +16,8 @@ interface Frame {
 type Command =
   | { type: "wait" } // nothing to do for now
   | { type: "gpu" } // have a device for open-gpu; its limits, for lowering
-  | { type: "open"; recipe: Recipe; threads: number; build?: WasmBuild; force64?: boolean }
-  | { type: "open-gpu"; recipe: GpuRecipe }
+  | { type: "open"; playbook: Playbook; threads: number; build?: WasmBuild; force64?: boolean }
+  | { type: "open-gpu"; playbook: GpuPlaybook }
   | { type: "write"; player: number; places: Place[] }
   | { type: "read"; player: number; places: Place[] }
   | { type: "run"; player: number; mode: string; times: number }
@@ -74,12 +74,12 @@ class Runner {
         const options: WasmOptions = { kernels: this.kernels, threads };
         if (build) options.build = build;
         if (force64) options.force64 = force64;
-        return this.opened(await WasmPlayer.create(command.recipe, options));
+        return this.opened(await WasmPlayer.create(command.playbook, options));
       }
       case "open-gpu": {
         this.gpu ??= await Gpu.open();
         const shaders = async (file: string): Promise<string> => new TextDecoder().decode(await this.kernels(file));
-        return this.opened(await GpuPlayer.create(this.gpu, command.recipe, shaders));
+        return this.opened(await GpuPlayer.create(this.gpu, command.playbook, shaders));
       }
       case "write":
         await this.at(command.player).write(command.places, bytes.slice());

@@ -1,5 +1,5 @@
 // Compute pipelines from WGSL files: each text is compiled once, and a text that does not compile is named.
-import type { PipelineRecipe } from "./contract.ts";
+import type { PipelinePlaybook } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
 
 /** Gives the text of a .wgsl file by its name. */
@@ -10,22 +10,22 @@ export interface Pipeline {
   layout: GPUBindGroupLayout;
 }
 
-/** In the recipes' order; `onProgress` is told how many of how many are there. */
+/** In the playbooks' order; `onProgress` is told how many of how many are there. */
 export async function makePipelines(
   gpu: Gpu,
-  recipes: PipelineRecipe[],
+  playbooks: PipelinePlaybook[],
   source: ShaderSource,
   onProgress: (made: number, of: number) => void = () => undefined,
 ): Promise<Pipeline[]> {
   const most = gpu.device.limits.maxStorageBuffersPerShaderStage;
-  const needed = Math.max(0, ...recipes.map(({ bindings }) => bindings.length));
+  const needed = Math.max(0, ...playbooks.map(({ bindings }) => bindings.length));
   if (needed > most)
     throw new Error(`a kernel sees ${needed} buffers, but this GPU shows it at most ${most}; use the WebAssembly engine`);
   const layouts = once((bindings: string) => bindLayout(gpu.device, bindings));
   const modules = once((files: string) => compile(gpu, files.split(" "), source));
   let made = 0;
   const pipelines = once(async (text: string): Promise<Pipeline> => {
-    const { files, entry, constants, bindings } = JSON.parse(text) as PipelineRecipe;
+    const { files, entry, constants, bindings } = JSON.parse(text) as PipelinePlaybook;
     const layout = layouts(bindings);
     const module = await modules(files.join(" "));
     const building = gpu.device.createComputePipelineAsync({
@@ -44,7 +44,7 @@ export async function makePipelines(
     onProgress(++made, distinct);
     return { pipeline, layout };
   });
-  const texts = recipes.map((recipe) => JSON.stringify(recipe));
+  const texts = playbooks.map((playbook) => JSON.stringify(playbook));
   const distinct = new Set(texts).size;
   onProgress(0, distinct);
   return Promise.all(texts.map(pipelines));

@@ -1,5 +1,5 @@
 // Replays programs' words on one memory, on this thread or on a team of threads. All decisions were made in Python.
-import { type Place, type Player, type Recipe, totalSize } from "./contract.ts";
+import { type Place, type Player, type Playbook, totalSize } from "./contract.ts";
 import { canShareMemory, cores, hasMemory64, MAX_THREADS, runnableBuilds } from "./features.ts";
 import { allocate, layOut, type MemoryMap } from "./memory.ts";
 import { BUILD_NAMES, type WasmBuild } from "./protocol.ts";
@@ -43,23 +43,23 @@ export class WasmPlayer implements Player {
     this.control = new Int32Array(memory.buffer, map.control, CONTROL.WORDS);
   }
 
-  static async create(recipe: Recipe, options: WasmOptions): Promise<WasmPlayer> {
+  static async create(playbook: Playbook, options: WasmOptions): Promise<WasmPlayer> {
     const build = chosenBuild(options.build);
     const threads = chosenThreads(options.threads);
     const shared = threads > 1;
-    const map = layOut(recipe, threads, hasMemory64());
+    const map = layOut(playbook, threads, hasMemory64());
     map.is64 ||= options.force64 ?? false;
     const file = `${build}${shared ? "-threads" : ""}${map.is64 ? "-64" : ""}.wasm`;
     const module = await compile(file, options.kernels);
     const memory = allocate(map, shared);
     const program = new Int32Array(memory.buffer, map.program);
-    for (const [mode, { words }] of Object.entries(recipe.programs)) program.set(words, map.programs[mode]!.at);
+    for (const [mode, { words }] of Object.entries(playbook.programs)) program.set(words, map.programs[mode]!.at);
     const bits = map.is64 ? ", 64-bit memory" : "";
     const description =
-      `WebAssembly, ${BUILD_NAMES[build]}, ${threads} thread${threads > 1 ? "s" : ""}${bits}, ${size(recipe.buffers[0])}` +
+      `WebAssembly, ${BUILD_NAMES[build]}, ${threads} thread${threads > 1 ? "s" : ""}${bits}, ${size(playbook.buffers[0])}` +
       (options.threads !== 1 && !canShareMemory() ? " (not cross-origin isolated: threads are not to be had)" : "");
     const replayer = shared ? await Team.start(module, memory, map) : new Instance(module, memory, map);
-    return new WasmPlayer(memory, map, recipe.buffers[0], replayer, description);
+    return new WasmPlayer(memory, map, playbook.buffers[0], replayer, description);
   }
 
   describe(): string {

@@ -73,7 +73,7 @@ class Lowered:
         """Where a stretch of a persistent tensor lies: buffer, place and size in bytes."""
         return [[0, 4 * (self.plan.persistent_start(tensor) + start), 4 * floats]]
 
-    def recipe(self) -> "dict[str, Any]":
+    def playbook(self) -> "dict[str, Any]":
         """What a player takes, as plain data."""
         programs = {mode: {"words": self.words[mode], "commit": self.commits[mode]} for mode in self.modes}
         return {"buffers": [self.bytes()], "programs": programs}

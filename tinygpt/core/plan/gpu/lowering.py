@@ -8,7 +8,7 @@ from tinygpt.core.ops.linear import are_pair, backward
 from tinygpt.core.ops.op import Op, Program, Tensor
 from tinygpt.core.plan.cpu.lowering import check_sizes
 from tinygpt.core.plan.gpu.memory import FLAT, GpuPlan, plan_gpu, segments_of
-from tinygpt.core.plan.gpu.recipe import Pipelines, words
+from tinygpt.core.plan.gpu.playbook import Pipelines, words
 from tinygpt.core.plan.layout import Layout, aligned
 from tinygpt.core.plan.verify import verify
 
@@ -95,7 +95,7 @@ class GpuLowered:
                 places.append([buffer, 4 * (begin - segment.start), 4 * (end - begin)])
         return places
 
-    def recipe(self) -> "dict[str, Any]":
+    def playbook(self) -> "dict[str, Any]":
         """What a player takes, as plain data: whole numbers and texts only (web/src/engine/contract.ts)."""
         pipelines = Pipelines()
         programs: dict[str, Any] = {}

@@ -22,20 +22,20 @@ from tinygpt.core.config import (
     train_bytes,
 )
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import encode_run, encode_state
+from tinygpt.core.file.header import encode_run, encode_state
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
 from tinygpt.core.optimizers import check_slots, optimizer_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
-from tinygpt.core.plan.gpu.recipe import device_of
-from tinygpt.core.progress import Progress
-from tinygpt.core.room import doubt
+from tinygpt.core.plan.gpu.playbook import device_of
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.engine import Machine, ProgramEngine
-from tinygpt.core.sampler import generate
+from tinygpt.core.run.progress import Progress
+from tinygpt.core.run.room import doubt
+from tinygpt.core.run.sampler import generate
+from tinygpt.core.run.trainer import Diverged, Host, Trainer
 from tinygpt.core.text import decode
-from tinygpt.core.trainer import Diverged, Host, Trainer
 from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
@@ -141,11 +141,11 @@ class TabMachine(Machine):
         return GpuLowered(config, device, modes, train_bytes, val_bytes, kept)
 
     async def open(self, lowered: "Any") -> TabPlayer:
-        recipe = json.dumps(lowered.recipe())
+        playbook = json.dumps(lowered.playbook())
         lowered.let_go()
         self.planned = None
         gc.collect()  # the heap is swept at every return to JavaScript
-        return TabPlayer(await self.page.open(recipe))
+        return TabPlayer(await self.page.open(playbook))
 
     async def start_values(self, config: RunConfig) -> Held:
         """Drawn by WebAssembly."""
@@ -154,7 +154,7 @@ class TabMachine(Machine):
         places: Places = []
         for move in sorted(lowered.memory.layout.moves, key=lambda move: move.offset):
             places += lowered.places(weights, move.start, move.size)
-        drawn = await self.page.startValues(json.dumps(lowered.recipe()), json.dumps(places))
+        drawn = await self.page.startValues(json.dumps(lowered.playbook()), json.dumps(places))
         return Held(drawn, 4 * parameter_count(config.model))
 
     def zeros(self, size: int) -> Held:
@@ -255,7 +255,7 @@ class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
     The request: preset, changes, bytes (of the corpus; none where the model only writes); what it goes on `from`: a
-    file as tab_file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else WebAssembly is;
+    file as tab/file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else WebAssembly is;
     `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own.
     """
 

@@ -79,7 +79,7 @@ def program(
 
 
 def show_for_gpu(output: Output, name: str, mode: str, config: RunConfig, adapter: str | None) -> None:
-    from tinygpt.cli.gpu_program import gpu_as_data, lower_for, show_gpu
+    from tinygpt.cli.commands.gpu_program import gpu_as_data, lower_for, show_gpu
 
     device, lowered = lower_for(config, adapter)
     if output.json:

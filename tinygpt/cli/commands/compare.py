@@ -9,8 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tinygpt.cli import evaluate, options
-from tinygpt.cli import sample as sampling
+from tinygpt.cli import options
+from tinygpt.cli.commands import evaluate
+from tinygpt.cli.commands import sample as sampling
 from tinygpt.cli.corpora import choose_data
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import option
@@ -18,7 +19,7 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.settings import DataChoice
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.sampler import generate
+from tinygpt.core.run.sampler import generate
 from tinygpt.core.text import decode
 from tinygpt.terminal import printable
 

@@ -6,8 +6,8 @@ Everything crosses as JSON text but the file's own header. web/src/engine/modelf
 import json
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import left_out_sentence
-from tinygpt.core.modelfile import DAMAGED, NOT_FINITE, Piece, header_length, read_front
+from tinygpt.core.file.front import DAMAGED, NOT_FINITE, Piece, header_length, read_front
+from tinygpt.core.file.header import left_out_sentence
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.optimizers import optimizer_of
 

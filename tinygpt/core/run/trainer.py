@@ -5,9 +5,9 @@ import math
 from tinygpt.core.config import LN_VOCAB, RunConfig, SampleConfig, TrainConfig, check_corpus, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.record import RING
-from tinygpt.core.progress import Progress
+from tinygpt.core.run.progress import Progress
+from tinygpt.core.run.sampler import NotFinite, generate
 from tinygpt.core.run.schedule import learning_rate
-from tinygpt.core.sampler import NotFinite, generate
 from tinygpt.core.text import decode
 
 TYPE_CHECKING = False

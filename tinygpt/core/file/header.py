@@ -8,9 +8,9 @@ from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig, checked
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.file.strict_json import json_object, quoted, whole
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.core.progress import LossHistory, Progress
-from tinygpt.core.strict_json import json_object, quoted, whole
+from tinygpt.core.run.progress import LossHistory, Progress
 from tinygpt.core.text import whole_characters
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import a_few
+from tinygpt.core.file.header import a_few
 from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 

@@ -13,7 +13,7 @@ from tinygpt.cli.options import engine_changes, given, option, setting
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.sampler import generate
+from tinygpt.core.run.sampler import generate
 from tinygpt.core.text import StreamDecoder
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_limited

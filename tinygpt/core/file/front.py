@@ -10,9 +10,9 @@ from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.header import OUT_IN, decode_run
+from tinygpt.core.file.header import OUT_IN, decode_run
+from tinygpt.core.file.strict_json import LONGEST_TEXT, json_object, parse_object, quoted, text_of, whole
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters, tensor_count
-from tinygpt.core.strict_json import LONGEST_TEXT, json_object, parse_object, quoted, text_of, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

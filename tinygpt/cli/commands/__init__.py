@@ -1,0 +1,1 @@
+"""A module per command, or group of commands. What they share is beside this folder."""

@@ -1,0 +1,1 @@
+"""Core in a browser tab: runs and files whose bytes JavaScript holds."""
