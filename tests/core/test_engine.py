@@ -80,6 +80,18 @@ def test_a_stop_between_two_runs_of_a_step_is_heard():
     assert run_now(engine.train(1)) == 1  # a stop is for one block
 
 
+def test_a_validation_is_whole_even_if_it_is_stopped():
+    engine = loaded()
+    run, player = engine.player.run, engine.player
+
+    async def one_at_a_time(mode, times):
+        return await run(mode, 1)
+
+    player.run = one_at_a_time
+    assert run_now(engine.validate()) == 0.75
+    assert player.get("counters", 2) == CONFIG.train.eval_batches
+
+
 def test_the_texts_and_a_validation_from_its_start():
     engine = loaded()
     at = engine.player.start("train_text")

@@ -128,14 +128,10 @@ class ProgramEngine(Engine):
 
     async def take_over(self, lowered: "Any", player: Player) -> None:
         """What outlives a run, from the player before this one."""
-        names = [tensor.name for tensor in self.lowered.tensors]
         for tensor in lowered.tensors:
-            same = [own for own in self.lowered.tensors if own.name == tensor.name and own.shape == tensor.shape]
-            if tensor.name in names and same and tensor.size:
-                await self.player.write(
-                    self.lowered.places(same[0], 0, tensor.size),
-                    await player.read(lowered.places(tensor, 0, tensor.size)),
-                )
+            if tensor.size and self.has(tensor.name) and self.tensor(tensor.name).shape == tensor.shape:
+                data = await player.read(lowered.places(tensor, 0, tensor.size))
+                await self.player.write(self.lowered.places(self.tensor(tensor.name), 0, tensor.size), data)
 
     def tensor(self, name: str) -> Tensor:
         for tensor in self.lowered.tensors:
@@ -231,7 +227,9 @@ class ProgramEngine(Engine):
     async def validate(self) -> float:
         await self.write_ints("val_loss", [0])
         await self.write_ints("counters", [0], 2)
-        await self.player.run("validate", self.config.train.eval_batches)
+        left = self.config.train.eval_batches
+        while left:
+            left -= await self.player.run("validate", left)  # a part would be another number: a stop waits for all of it
         return (await self.read_floats("val_loss", 1))[0]
 
     # --- measuring -------------------------------------------------------------------------------------------
