@@ -10,6 +10,7 @@ from tinygpt.core import config, rng, text
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models import parameters
 from tinygpt.core.models.programs import all_modes
+from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run import contract, sampler, schedule, trainer
 
@@ -37,7 +38,7 @@ for wrong in (
         print("refused:", error)
 print(config.corpus_advice(config.preset("xl"), 863, 95, 6416896))
 
-print([bits(list(schedule.adamw_rates(config.preset("small").train, step))) for step in (1, 2, 1000, 100000)])
+print([bits(list(rates_of(config.preset("small").train, step))) for step in (1, 2, 1000, 100000)])
 for step in (1, 2, 1000000):
     print(step, rng.batch_offsets(1337, step, 7, 1115394, 64))
 print(rng.eval_offsets(4294967295, 5, 3000000000, 128))

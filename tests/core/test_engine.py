@@ -9,8 +9,8 @@ from tinygpt.core.config import SampleConfig, preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.ops.record import RING
+from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.schedule import adamw_rates
 
 SIZES = {"layers": 1, "d_model": 10, "heads": 2, "ctx": 9, "batch": 2, "eval_batches": 3}
 CONFIG = preset("tiny").replace(**SIZES, schedule="cosine", warmup=5, steps=400)
@@ -31,7 +31,7 @@ def test_every_step_finds_its_rates_and_its_metrics_are_read_once(block):
         metrics += run_now(engine.read_metrics())
     assert [tuple(row) for row in metrics] == [(n, float(n), 2.0 * n) for n in range(1, engine.step + 1)]
     for step, found in engine.player.rates:
-        wanted = struct.unpack("<3f", struct.pack("<3f", *adamw_rates(CONFIG.train, step)))
+        wanted = struct.unpack("<3f", struct.pack("<3f", *rates_of(CONFIG.train, step)))
         assert tuple(found) == wanted, step
     assert run_now(engine.read_metrics()) == []
 

@@ -6,9 +6,10 @@ from toy import ToyEngine, ToyHost
 
 from tinygpt.core.config import TrainConfig, preset
 from tinygpt.core.ops.record import RING
+from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.progress import LossHistory, Progress
-from tinygpt.core.run.schedule import adamw_rates, learning_rate
+from tinygpt.core.run.schedule import learning_rate
 from tinygpt.core.run.trainer import EXPLODED_LOSS, Diverged, Trainer
 
 RUN = preset("tiny").replace(steps=60, eval_every=20, sample_every=0, checkpoint_every=25)
@@ -222,7 +223,7 @@ def test_history_keeps_the_first_the_last_and_at_most_512(steps):
 def test_adamws_rates_are_the_corrections_of_its_moments():
     train = TrainConfig(steps=100, warmup=4, weight_decay=0.2)
     for step in (1, 4, 50):
-        size, root, decay = adamw_rates(train, step)
+        size, root, decay = rates_of(train, step)
         lr = learning_rate(train, step)
         assert size == pytest.approx(lr / (1 - 0.9**step)) and decay == pytest.approx(0.2 * lr)
         assert root == pytest.approx((1 - 0.95**step) ** -0.5)

@@ -9,9 +9,9 @@ from tinygpt.bench.parity import parity
 from tinygpt.bench.workload import made_up_text
 from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.schedule import adamw_rates
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.wasm import WasmMachine
@@ -121,7 +121,7 @@ def test_a_stop_is_heard_at_once_and_leaves_no_half_step(chromium, threads):
     def places(name):
         return lowered.places(tensors[name], 0, tensors[name].size)
 
-    rates = [rate for _ in range(64) for rate in adamw_rates(config.train, 1)]
+    rates = [rate for _ in range(64) for rate in rates_of(config.train, 1)]
     packed = list(struct.pack(f"<{len(rates)}f", *rates))
     given = {
         "playbook": lowered.playbook(),

@@ -229,7 +229,9 @@ class ProgramEngine(Engine):
         await self.write_ints("counters", [0], 2)
         left = self.config.train.eval_batches
         while left:
-            left -= await self.player.run("validate", left)  # a part would be another number: a stop waits for all of it
+            left -= await self.player.run(
+                "validate", left
+            )  # a part would be another number: a stop waits for all of it
         return (await self.read_floats("val_loss", 1))[0]
 
     # --- measuring -------------------------------------------------------------------------------------------
