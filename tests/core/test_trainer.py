@@ -73,6 +73,15 @@ def test_a_resumed_run_goes_on_as_if_never_stopped():
     assert second.saves[-1][2]["tokens_seen"] == straight.saves[-1][2]["tokens_seen"] == 60 * 16 * 32
 
 
+def test_a_stop_that_comes_into_a_sample_ends_it():
+    engine, host = ToyEngine(), ToyHost()
+    host.should_stop = lambda: len(engine.tokens) > 20
+    reason, _, _ = train(RUN.replace(sample_every=10), engine, host)
+    assert (reason, host.of("sample")) == ("stopped", [])
+    assert engine.step == host.saves[-1][2]["step"] == 10
+    assert len(engine.tokens) < 100
+
+
 def test_a_stop_request_saves_and_ends():
     reason, engine, host = train(host=ToyHost(stop_at=10.0))
     assert reason == "stopped"

@@ -139,6 +139,7 @@ class Trainer:
                 await self.save("best")
             if last or due(step, train.sample_every):
                 await self.sample()
+                stopping = stopping or await self.engine.agree(self.host.should_stop())
             if train.patience and progress.evals_since_best >= train.patience:
                 reason = "early-stop"
             elif stopping and not last:
@@ -220,10 +221,15 @@ class Trainer:
         return best
 
     async def sample(self) -> None:
+        """Let the model write. A text that a stop comes into is dropped."""
+        ctx, host = self.config.model.ctx, self.host
+        go_on = None if host.should_stop() else lambda made: not host.should_stop()
         try:
-            made = await generate(self.engine, self.config.model.ctx, self.sample_prompt, self.sample_settings)
+            made = await generate(self.engine, ctx, self.sample_prompt, self.sample_settings, on_bytes=go_on)
         except NotFinite:
             raise self.diverged(self.progress.step, "the model's logits are not finite") from None
+        if go_on is not None and host.should_stop():
+            return
         self.progress.sample = decode(made)
         self.host.emit({"event": "sample", "step": self.progress.step, "text": self.progress.sample})
 
