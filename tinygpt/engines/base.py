@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.engine import ProgramEngine
 
 FloatArray = npt.NDArray[np.float32]
@@ -54,11 +53,6 @@ class TerminalEngine(ProgramEngine):
 
     async def write_vector(self, name: str, values: FloatArray) -> None:
         await self.player.write(self.vector_places(name), np.ascontiguousarray(values, dtype="<f4"))
-
-
-def open_now(engine: ProgramEngine, modes: list[str]) -> None:
-    """Have programs planned and memory taken."""
-    run_now(engine.require(modes))
 
 
 def flat_bytes(data: Any) -> memoryview:

@@ -277,17 +277,13 @@ class ProgramEngine(Engine):
             raise TinyGPTError(f"the state has {len(state.w):,} parameters, but this model has {count:,}")
         check_slots(config.train, list(state.slots))
 
-    def vector_places(self, name: str) -> "Places":
-        """Of a vector over all parameters, in the order of the model file."""
-        vector = self.tensor(name)
-        places: Places = []
-        for move in sorted(self.lowered.memory.layout.moves, key=lambda move: move.offset):
-            places += self.lowered.places(vector, move.start, move.size)
-        return places
-
     def file_places(self) -> "Places":
-        """Of weights and slots, parameter by parameter, as a model file has them."""
-        vectors = [self.tensor(name) for name in ("weights",) + self.slots]
+        """Of weights and slots, as a model file has them."""
+        return self.vector_places("weights", *self.slots)
+
+    def vector_places(self, *names: str) -> "Places":
+        """Of vectors over all parameters, in the order of the model file: of each parameter one after the other."""
+        vectors = [self.tensor(name) for name in names]
         places: Places = []
         for move in sorted(self.lowered.memory.layout.moves, key=lambda move: move.offset):
             for vector in vectors:
