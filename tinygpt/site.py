@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from tinygpt import __version__
-from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, SampleConfig, TrainConfig, preset
+from tinygpt.core.config import LN_VOCAB, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
 from tinygpt.headers import HEADERS_FILE, allow_inline
 
 ROOT = Path(__file__).resolve().parent.parent

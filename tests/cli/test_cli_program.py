@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from cli_helpers import one_line_error, succeed, tinygpt
 
-from tinygpt.core.config import preset
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.presets import preset
 
 
 def lowered_of(name: str) -> Lowered:

@@ -16,17 +16,10 @@ from tinygpt.cli.app import app
 from tinygpt.cli.charts import averaged, loss_chart, sparkline
 from tinygpt.cli.display import duration, rate
 from tinygpt.cli.settings import TrainSettings, settings_of
-from tinygpt.core.config import (
-    DEFAULT_PRESET,
-    PRESETS,
-    LoraConfig,
-    ModelConfig,
-    SampleConfig,
-    Settings,
-    TrainConfig,
-    preset,
-)
+from tinygpt.core.config import LoraConfig, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
+from tinygpt.core.settings import Settings
 from tinygpt.data import Corpus
 from tinygpt.plots import smoothed
 

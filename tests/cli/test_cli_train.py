@@ -15,7 +15,7 @@ from cli_helpers import CALM, TINY, metrics, one_line_error, succeed, tinygpt
 
 from tinygpt.cli.reports import opening_words
 from tinygpt.cli.settings import read_settings
-from tinygpt.core.config import preset
+from tinygpt.core.presets import preset
 from tinygpt.formats import load_tinygpt
 
 

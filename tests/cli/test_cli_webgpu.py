@@ -13,10 +13,11 @@ from cli_helpers import metrics, one_line_error, process, succeed, tinygpt
 from test_cli_resume import SIGNAL_AT_STEP, assert_same_run, last
 
 from tinygpt.cli.engine_specs import listed_engines, spec_options
-from tinygpt.core.config import RunConfig, preset
+from tinygpt.core.config import RunConfig
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.plan.gpu.lowering import GpuLowered
+from tinygpt.core.presets import preset
 from tinygpt.engines.select import EngineChoice, available_engines, changed
 
 

@@ -6,7 +6,7 @@ Run by CPython and by MicroPython; test_micropython.py compares the two outputs 
 from bits import bits
 from toy import ToyEngine, ToyHost
 
-from tinygpt.core import config, rng, text
+from tinygpt.core import config, corpus, presets, rng, text
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models import parameters
 from tinygpt.core.models.programs import all_modes
@@ -14,14 +14,14 @@ from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run import contract, sampler, schedule, trainer
 
-for name in config.preset_names():
-    run = config.preset(name)
+for name in presets.preset_names():
+    run = presets.preset(name)
     print(name, bits(run.as_dict()))
     for row in parameters.parameters(run.model):
         print(" ", row.name, bits(row.shape), row.offset, row.size, bits(row.std), bits(row.fill), row.decay)
 
 for wrong in (
-    lambda: config.preset("smal"),
+    lambda: presets.preset("smal"),
     lambda: config.ModelConfig(d_model=100, heads=3),
     lambda: config.ModelConfig(ctx=0),
     lambda: config.ModelConfig(layers=True),
@@ -29,22 +29,22 @@ for wrong in (
     lambda: config.TrainConfig(batchh=3),
     lambda: config.TrainConfig(learning=3),
     lambda: config.LoraConfig(targets="q_pro"),
-    lambda: config.check_corpus(config.preset("small"), 64),
+    lambda: corpus.check_corpus(presets.preset("small"), 64),
 ):
     try:
         wrong()
         print("accepted")
     except TinyGPTError as error:
         print("refused:", error)
-print(config.corpus_advice(config.preset("xl"), 863, 95, 6416896))
+print(corpus.corpus_advice(presets.preset("xl"), 863, 95, 6416896))
 
-print([bits(list(rates_of(config.preset("small").train, step))) for step in (1, 2, 1000, 100000)])
+print([bits(list(rates_of(presets.preset("small").train, step))) for step in (1, 2, 1000, 100000)])
 for step in (1, 2, 1000000):
     print(step, rng.batch_offsets(1337, step, 7, 1115394, 64))
 print(rng.eval_offsets(4294967295, 5, 3000000000, 128))
 print([bits(rng.sample_uniform(7, position)) for position in (0, 1, 2**33)])
 
-shaped = config.preset("small").train.replace(schedule="cosine", warmup=10, steps=100)
+shaped = presets.preset("small").train.replace(schedule="cosine", warmup=10, steps=100)
 print([bits(schedule.learning_rate(shaped, step)) for step in (1, 9, 10, 11, 50, 99, 100, 200)])
 
 logits = [((byte * 7919) % 997) / 128 for byte in range(256)]
@@ -60,7 +60,7 @@ print(bits(text.decode(bytes(range(256)) + "é日本🎉".encode() + b"\xf0\x9f\
 for start in (b"text", b"\xff\xfet\0", b"\xff\xfe\0\0t\0\0\0", b"t\0e\0"):
     print(text.encoding_advice(start))
 
-run = config.preset("tiny").replace(steps=130, eval_every=20, sample_every=50, checkpoint_every=40, grad_accum=2)
+run = presets.preset("tiny").replace(steps=130, eval_every=20, sample_every=50, checkpoint_every=40, grad_accum=2)
 for engine in (ToyEngine(), ToyEngine(block=7)):
     host = ToyHost()
     print(contract.run_now(trainer.Trainer(run, engine, host, 100000, 10000).run()))
@@ -69,9 +69,9 @@ for engine in (ToyEngine(), ToyEngine(block=7)):
     for save in host.saves:
         print(bits(save))
 
-for name in config.preset_names():
+for name in presets.preset_names():
     for changes in ({}, {"grad_accum": 3}, {"ctx": 17, "batch": 3})[: 3 if name in ("tiny", "small") else 1]:
-        run = config.preset(name).replace(**changes)
+        run = presets.preset(name).replace(**changes)
         lowered = Lowered(run, all_modes(run) + ["train_fed", "init", "reset"], 100003, 9999)
         playbook = lowered.playbook()
         for mode in sorted(playbook["programs"]):

@@ -3,7 +3,7 @@
 from bits import bits
 from fake_player import fake_engine
 
-from tinygpt.core import config
+from tinygpt.core import config, presets
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 
@@ -11,7 +11,7 @@ TEXT = bytes([byte % 251 for byte in range(1000)])
 
 for changes in ({}, {"grad_accum": 3}):
     sizes = {"layers": 1, "d_model": 10, "heads": 2, "ctx": 9, "batch": 2}
-    run = config.preset("tiny").replace(schedule="cosine", warmup=5, steps=100, eval_batches=3)
+    run = presets.preset("tiny").replace(schedule="cosine", warmup=5, steps=100, eval_batches=3)
     run = run.replace(grad_accum=3, **sizes) if changes else run.replace(**sizes)
     engine = fake_engine(run)
     run_now(engine.load_corpus(TEXT, TEXT[500:]))

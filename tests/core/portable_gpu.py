@@ -2,7 +2,7 @@
 
 from bits import bits
 
-from tinygpt.core import config
+from tinygpt.core import presets
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.plan.gpu.lowering import GpuLowered
@@ -15,11 +15,11 @@ DEVICES = (
 )
 CHANGES = ({}, {"grad_accum": 3}, {"ctx": 17, "batch": 3, "d_model": 45})
 
-for name in config.preset_names():
+for name in presets.preset_names():
     for described in DEVICES if name in ("tiny", "small", "large") else DEVICES[:1]:
         for changes in CHANGES if name in ("tiny", "small") else CHANGES[:1]:
             try:
-                run = config.preset(name).replace(**changes)
+                run = presets.preset(name).replace(**changes)
                 playbook = GpuLowered(
                     run, device_of(described), all_modes(run) + ["train_fed"], 100003, 9999
                 ).playbook()

@@ -2,7 +2,7 @@
 
 from bits import bits
 
-from tinygpt.core import config
+from tinygpt.core import presets
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models import parameters
 from tinygpt.core.models.programs import all_modes
@@ -14,7 +14,7 @@ MODERN = {"norm": "rmsnorm", "positions": "rotary", "qk_norm": "on", "activation
 GATED = {"activation": "swiglu", "tied_head": "off", "positions": "none", "dropout": 0.2, "grad_accum": 2}
 
 for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd"}):
-    run = config.preset("tiny").replace(**changes)
+    run = presets.preset("tiny").replace(**changes)
     print(run.model.describe(), run.model.d_mlp)
     for row in parameters.parameters(run.model):
         print(" ", row.name, bits(row.shape), row.offset, row.size, bits(row.std))
@@ -29,7 +29,7 @@ for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd"}):
 
 for wrong in ({"norm": "batchnorm"}, {"biases": False}, {"d_model": 9, "positions": "rotary"}, {"dropout": 1.0}):
     try:
-        config.preset("tiny").replace(**wrong)
+        presets.preset("tiny").replace(**wrong)
         print("accepted")
     except TinyGPTError as error:
         print("refused:", error)

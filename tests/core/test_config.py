@@ -1,19 +1,10 @@
 import pytest
 
-from tinygpt.core.config import (
-    DEFAULT_PRESET,
-    PRESETS,
-    LoraConfig,
-    ModelConfig,
-    RunConfig,
-    TrainConfig,
-    check_corpus,
-    corpus_advice,
-    preset,
-    validates,
-)
+from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.corpus import check_corpus, corpus_advice, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import is_linear_weight, parameter_count, parameters
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
 
 # The table of the design: layers, d_model, heads, ctx, batch, steps, millions of parameters.
 DESIGN = {

@@ -5,11 +5,12 @@ import struct
 import pytest
 from fake_player import fake_engine
 
-from tinygpt.core.config import SampleConfig, preset
+from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers.adamw import rates_of
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 
 SIZES = {"layers": 1, "d_model": 10, "heads": 2, "ctx": 9, "batch": 2, "eval_batches": 3}

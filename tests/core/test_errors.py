@@ -1,7 +1,7 @@
 import pytest
 
-from tinygpt.core.config import preset_names
 from tinygpt.core.errors import instead, nearest
+from tinygpt.core.presets import preset_names
 
 
 @pytest.mark.parametrize(

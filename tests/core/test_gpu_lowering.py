@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from wgsl_text import Workgroup, declared_bindings, declared_overrides, overrides
 
-from tinygpt.core.config import RunConfig, preset, preset_names
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.programs import PROGRAMS, all_modes
@@ -19,6 +19,7 @@ from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.memory import FLAT, verify_gpu_plan
 from tinygpt.core.plan.layout import Layout
+from tinygpt.core.presets import preset, preset_names
 
 KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
 ALIGNMENT = 256  # bytes: WebGPU's default minStorageBufferOffsetAlignment

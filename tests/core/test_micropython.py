@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tinygpt.core.config import preset_names
+from tinygpt.core.presets import preset_names
 
 HERE = Path(__file__).parent
 RUNNER = HERE.parents[1] / "web" / "scripts" / "run-micropython.mjs"

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import pytest
 
-from tinygpt.core.config import preset, preset_names
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import all_modes
@@ -14,6 +13,7 @@ from tinygpt.core.plan.cpu.lowering import Lowered, line_of
 from tinygpt.core.plan.layout import LINE, Layout
 from tinygpt.core.plan.memory import Slot, place, plan, verify_plan
 from tinygpt.core.plan.verify import verify
+from tinygpt.core.presets import preset, preset_names
 
 SMALL = preset("tiny")
 

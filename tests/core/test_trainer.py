@@ -4,9 +4,10 @@ import math
 import pytest
 from toy import ToyEngine, ToyHost
 
-from tinygpt.core.config import TrainConfig, preset
+from tinygpt.core.config import TrainConfig
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers.adamw import rates_of
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.progress import LossHistory, Progress
 from tinygpt.core.run.schedule import learning_rate

@@ -10,8 +10,9 @@ import pytest
 from page_helpers import OpenPage, fact, press, save, stat, step, stop, wait_for_step
 from playwright.sync_api import expect
 
-from tinygpt.core.config import DEFAULT_PRESET, LN_VOCAB, PRESETS, ModelConfig, RunConfig, TrainConfig, preset
+from tinygpt.core.config import LN_VOCAB, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
 from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import State
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt

@@ -6,7 +6,8 @@ import sys
 
 from lab import ODD, loaded, trained
 
-from tinygpt.core.config import SampleConfig, preset
+from tinygpt.core.config import SampleConfig
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine

@@ -8,7 +8,8 @@ import pytest
 from gpu_here import webgpu
 
 from tinygpt.bench.workload import made_up_text
-from tinygpt.core.config import RunConfig, preset
+from tinygpt.core.config import RunConfig
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import StepMetrics, run_now
 from tinygpt.engines.base import State, TerminalEngine
 from tinygpt.engines.native import native_engine

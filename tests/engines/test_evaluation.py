@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from lab import TEXT
 
-from tinygpt.core.config import LN_VOCAB, preset
+from tinygpt.core.config import LN_VOCAB
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import Engine, run_now
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine

@@ -14,8 +14,8 @@ import pytest
 from lab import ODD, bytes_of, loaded, state_of, trained
 
 from tinygpt.bench.parity import parity
-from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines import machine
 from tinygpt.engines.native import DONE, NativePlayer, cpu_lanes, native_engine

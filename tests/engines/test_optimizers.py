@@ -8,13 +8,14 @@ import torch
 from gpu_here import MISSING, gpu_here
 
 from tinygpt.bench.parity import parity
-from tinygpt.core.config import TrainConfig, preset
+from tinygpt.core.config import TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.programs import PROGRAMS, all_modes
 from tinygpt.core.ops.flat import part
 from tinygpt.core.optimizers import OPTIMIZERS, optimizer_of
 from tinygpt.core.plan.verify import verify
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.tab.session import Session
 from tinygpt.engines.base import State, TerminalEngine

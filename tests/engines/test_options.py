@@ -7,11 +7,12 @@ from gpu_here import MISSING, gpu_here
 
 from tinygpt.bench.parity import parity
 from tinygpt.bench.workload import Run
-from tinygpt.core.config import ModelConfig, preset
+from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.models.programs import PROGRAMS
+from tinygpt.core.presets import preset
 from tinygpt.core.rng import DROPOUT, batch_offsets, philox
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.base import TerminalEngine

@@ -5,8 +5,8 @@ import pytest
 import torch
 from lab import TEXT
 
-from tinygpt.core.config import preset
 from tinygpt.core.models.parameters import parameters
+from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets, eval_offsets
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.base import State

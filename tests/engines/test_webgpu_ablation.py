@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("wgpu", reason="wgpu-py is not installed")
 
 from tinygpt.bench import ablation
-from tinygpt.core.config import preset
+from tinygpt.core.presets import preset
 from tinygpt.engines.gpu import all_adapters
 
 if not all_adapters():

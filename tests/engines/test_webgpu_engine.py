@@ -9,8 +9,8 @@ from lab import EVEN, ODD, bytes_of, loaded, state_of, trained
 
 from tinygpt.bench.parity import parity
 from tinygpt.bench.workload import Run
-from tinygpt.core.config import preset
 from tinygpt.core.ops.gpu import Device
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.trainer import Diverged, Host, Trainer
 from tinygpt.engines.native import native_engine

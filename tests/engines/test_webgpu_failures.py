@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from tinygpt.bench.workload import made_up_text
 from tinygpt.cli.app import app
-from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.formats import load_tinygpt
@@ -154,7 +154,7 @@ def test_a_device_lost_in_training_costs_no_checkpoint_and_native_goes_on(tmp_pa
 
 CLOSED = """
 import sys, weakref
-from tinygpt.core.config import preset
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.webgpu import webgpu_engine
 engine = webgpu_engine(preset("tiny").replace(layers=1, d_model=10, heads=2, ctx=8, batch=2), device=sys.argv[1])

@@ -10,6 +10,7 @@ from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.file import header as core_header
 from tinygpt.core.file.header import KEYS, encode_run, encode_state, left_out_sentence
 from tinygpt.core.run.progress import Progress
+from tinygpt.core.settings import whole
 from tinygpt.formats import inspect_model, load_safetensors, load_tinygpt, save_safetensors, save_tinygpt
 
 DEFAULTS = TrainConfig()
@@ -112,7 +113,7 @@ def test_nothing_that_we_write_is_unknown_to_us(tmp_path):
 def test_todays_files_load_when_the_config_has_grown(tmp_path, monkeypatch, section):
     """A field that a later version adds has its default in a file that knows nothing of it."""
     grown = getattr(core_config, section)
-    monkeypatch.setattr(grown, "FIELDS", (*grown.FIELDS, core_config.whole("novelty", 7, 0, 9, "new")))
+    monkeypatch.setattr(grown, "FIELDS", (*grown.FIELDS, whole("novelty", 7, 0, 9, "new")))
     checkpoint = loaded(tmp_path)
     settings = checkpoint.config.model if section == "ModelConfig" else checkpoint.config.train
     assert settings.as_dict()["novelty"] == 7 and not checkpoint.left_out

@@ -4,8 +4,8 @@ import hashlib
 
 import numpy as np
 
-from tinygpt.core.config import preset
 from tinygpt.core.models.parameters import parameters
+from tinygpt.core.presets import preset
 from tinygpt.core.rng import INIT, philox
 from tinygpt.kernels.init import exact_cos_sin, exact_log, initial_weights, normal_draws
 from tinygpt.kernels.philox import philox_words

@@ -5,9 +5,10 @@ import pytest
 from harness import AlignedArena, cpu_lanes, poisoned, replay
 
 from tinygpt.bench.workload import Run
-from tinygpt.core.config import SampleConfig, preset
+from tinygpt.core.config import SampleConfig
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Op
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.engines.base import TerminalEngine

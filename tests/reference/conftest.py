@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tinygpt.core.config import RunConfig, preset
+from tinygpt.core.config import RunConfig
+from tinygpt.core.presets import preset
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)

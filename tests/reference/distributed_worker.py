@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-from tinygpt.core.config import RunConfig, preset
+from tinygpt.core.config import RunConfig
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.trainer import Host, Trainer
 from tinygpt.reference.distributed import is_main_process, torch_engine

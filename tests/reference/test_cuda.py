@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tinygpt.core.config import RunConfig, preset
+from tinygpt.core.config import RunConfig
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.reference.engine import RING, TorchEngine
 

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig, TrainConfig, preset
+from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.trainer import Host, Trainer

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from tinygpt.core.config import RunConfig, SampleConfig, preset
+from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
+from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets, eval_offsets
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.progress import Progress

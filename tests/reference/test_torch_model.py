@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from tinygpt.core.config import LN_VOCAB, ModelConfig, preset
+from tinygpt.core.config import LN_VOCAB, ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.presets import preset
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import GPT, Cache
 

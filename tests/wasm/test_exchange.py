@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tinygpt.bench.workload import Run
-from tinygpt.core.config import preset
+from tinygpt.core.presets import preset
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.exchange import HOST, ISOLATION, Exchange
 from tinygpt.engines.wasm import WasmMachine

@@ -6,10 +6,12 @@ import random
 import numpy as np
 import pytest
 
-from tinygpt.core.config import RunConfig, preset, preset_names, train_bytes
+from tinygpt.core.config import RunConfig
+from tinygpt.core.corpus import train_bytes
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.presets import preset, preset_names
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.trainer import Host, Trainer
 from tinygpt.data import Corpus

@@ -7,10 +7,10 @@ import pytest
 
 from tinygpt.bench.parity import parity
 from tinygpt.bench.workload import made_up_text
-from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.native import native_engine

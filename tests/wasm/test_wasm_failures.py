@@ -9,9 +9,9 @@ import time
 import pytest
 
 from tinygpt.bench.workload import Run
-from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines import runner as runners
 from tinygpt.engines.base import TerminalEngine

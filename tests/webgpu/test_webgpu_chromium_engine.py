@@ -2,8 +2,8 @@
 
 import pytest
 
-from tinygpt.core.config import preset
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.select import ENGINES, EngineChoice, make_engine

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from tinygpt.bench.workload import Run
-from tinygpt.core.config import RunConfig, preset
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops import attention, linear, linear_tiles
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.plan.gpu import lowering
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines import gpu, webgpu
 from tinygpt.engines.base import TerminalEngine

@@ -24,7 +24,7 @@ SCRIPT = """
 import json, sys
 from tinygpt.bench.memory import gpu_bytes, own_peak
 from tinygpt.bench.workload import Run
-from tinygpt.core.config import preset
+from tinygpt.core.presets import preset
 from tinygpt.engines.select import EngineChoice, make_engine
 name, choice, steps = json.loads(sys.argv[1])
 config = preset(name)

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from tinygpt.bench.speed import bench_preset
-from tinygpt.core.config import RunConfig, SampleConfig, preset
+from tinygpt.core.config import RunConfig, SampleConfig
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.engines.runner import CHROMIUM_FLAGS, find_chromium, webgpu_flags

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tinygpt.core.config import DEFAULT_PRESET, Field, Settings, preset_names
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import DEFAULT_PRESET, preset_names
+from tinygpt.core.settings import Field, Settings
 from tinygpt.engines.select import ENGINE_NAMES, EngineChoice
 
 # tinygpt.data.DEFAULT_CORPUS, spelled out because importing that package takes a while (a test compares them).

@@ -10,7 +10,8 @@ from tinygpt.cli.display import Display, duration
 from tinygpt.cli.hosts import FINAL_STEPS
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
-from tinygpt.core.config import RunConfig, corpus_advice
+from tinygpt.core.config import RunConfig
+from tinygpt.core.corpus import corpus_advice
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.text import REPLACEMENT, decode

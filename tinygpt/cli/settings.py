@@ -11,19 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinygpt.core.config import (
-    DEFAULT_PRESET,
-    PRESETS,
-    Field,
-    ModelConfig,
-    RunConfig,
-    SampleConfig,
-    Settings,
-    TrainConfig,
-    preset,
-    text,
-)
+from tinygpt.core.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
+from tinygpt.core.settings import Field, Settings, text
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_regular
 

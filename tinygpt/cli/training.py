@@ -15,7 +15,7 @@ from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
 from tinygpt.cli.settings import TrainSettings
-from tinygpt.core.config import check_corpus
+from tinygpt.core.corpus import check_corpus
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.progress import Progress

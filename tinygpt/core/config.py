@@ -4,15 +4,12 @@ The CLI's flags, the page's knobs, the TOML file and the model file's header are
 off the FIELDS tables below, so a default cannot differ between two surfaces.
 """
 
-from collections import namedtuple
-
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.core.settings import Settings, real, text, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeVar
-
-    S = TypeVar("S", bound="Settings")
+    from typing import Any
 
 VOCAB = 256  # bytes
 MLP_RATIO = 4  # the MLP's hidden width is MLP_RATIO * d_model
@@ -20,95 +17,6 @@ GATED_STEP = 32  # a gated MLP, which has three matrices, takes about two thirds
 LAYERNORM_EPS = 1e-5  # of every norm
 ROTARY_BASE = 10000
 LN_VOCAB = 5.545177444479562  # the loss of a model that knows nothing: ln 256
-
-# kind: int | float | text; choices: None, or the texts that are allowed. label: what the page calls it.
-# fixed: a model has it for life, all others may change whenever training goes on.
-Field = namedtuple("Field", ("name", "kind", "default", "low", "high", "choices", "help", "label", "fixed"))
-
-
-def whole(name: str, default: int, low: int, high: int, help: str, label: str = "", fixed: bool = False) -> Field:
-    return Field(name, "int", default, low, high, None, help, label or name, fixed)
-
-
-def real(name: str, default: float, low: float, high: float, help: str, label: str = "", fixed: bool = False) -> Field:
-    return Field(name, "float", default, low, high, None, help, label or name, fixed)
-
-
-def text(
-    name: str, default: str, choices: tuple[str, ...] | None, help: str, label: str = "", fixed: bool = False
-) -> Field:
-    return Field(name, "text", default, None, None, choices, help, label or name, fixed)
-
-
-class Settings:
-    """A fixed set of named, checked values; `replace` makes a changed copy."""
-
-    SECTION = ""
-    FIELDS: tuple[Field, ...] = ()
-
-    def __init__(self, **values: "Any") -> None:
-        names = [field.name for field in self.FIELDS]
-        for name in values:
-            if name not in names:
-                raise TinyGPTError(f"there is no {self.SECTION} setting '{name}'{instead(name, names)}")
-        for field in self.FIELDS:
-            setattr(self, field.name, checked(self.SECTION, field, values.get(field.name, field.default)))
-        self.validate()
-
-    def validate(self) -> None:
-        """Check what involves more than one field."""
-
-    def as_dict(self) -> "dict[str, Any]":
-        return {field.name: getattr(self, field.name) for field in self.FIELDS}
-
-    def replace(self: "S", **changes: "Any") -> "S":
-        values = self.as_dict()
-        values.update(changes)
-        return self.__class__(**values)
-
-    def going_on(self: "S", **changes: "Any") -> "S":
-        """A changed copy for a run that goes on, where nothing changes that a model has for life."""
-        for field in self.FIELDS:
-            own = getattr(self, field.name)
-            if field.fixed and changes.get(field.name, own) != own:
-                raise TinyGPTError(
-                    f"a run that goes on keeps its {field.name}: {own} cannot become {changes[field.name]}; "
-                    f"start a new run"
-                )
-        return self.replace(**changes)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Settings) and self.SECTION == other.SECTION and self.as_dict() == other.as_dict()
-
-    def __hash__(self) -> int:
-        return hash(tuple([getattr(self, field.name) for field in self.FIELDS]))
-
-    def __repr__(self) -> str:
-        inside = ", ".join([f"{field.name}={getattr(self, field.name)!r}" for field in self.FIELDS])
-        return f"{self.__class__.__name__}({inside})"
-
-
-def checked(section: str, field: Field, value: "Any") -> "Any":
-    """`value` as the field's kind, or a sentence on why it cannot be."""
-    where = f"{section}.{field.name}"
-    if field.kind == "text":
-        if field.choices is not None and value not in field.choices:
-            raise TinyGPTError(f"{where} must be one of {', '.join(field.choices)}, not {value!r}")
-        if not isinstance(value, str):
-            raise TinyGPTError(f"{where} must be text, not {value!r}")
-        return value
-    # bool is an int in CPython and is not in MicroPython: refuse it in both.
-    if value is True or value is False or not isinstance(value, (int, float)):
-        raise TinyGPTError(f"{where} must be a number, not {value!r}")
-    if field.kind == "int":
-        if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
-            raise TinyGPTError(f"{where} must be a whole number, not {value!r}")
-        value = int(value)
-    else:
-        value = float(value)
-    if not field.low <= value <= field.high:  # false for NaN too
-        raise TinyGPTError(f"{where} must be from {field.low} to {field.high}, not {value!r}")
-    return value
 
 
 class ModelConfig(Settings):
@@ -315,83 +223,3 @@ class RunConfig:
 
     def __repr__(self) -> str:
         return f"RunConfig({self.model!r}, {self.train!r})"
-
-
-Preset = namedtuple("Preset", ("name", "layers", "d_model", "heads", "ctx", "batch", "steps"))
-
-PRESETS = (
-    Preset("tiny", 2, 48, 3, 32, 16, 2000),
-    Preset("small", 3, 96, 3, 64, 16, 1500),
-    Preset("medium", 4, 128, 4, 96, 16, 1000),
-    Preset("large", 6, 192, 6, 128, 12, 600),
-    Preset("xl", 8, 256, 8, 128, 8, 400),
-    Preset("huge", 12, 256, 8, 256, 8, 5000),
-    Preset("massive", 14, 384, 12, 256, 4, 1000),
-    Preset("mega", 14, 384, 12, 512, 8, 800),
-    Preset("behemoth", 24, 1280, 20, 512, 1, 50),
-)
-DEFAULT_PRESET = "small"
-
-
-def preset_names() -> list[str]:
-    return [preset.name for preset in PRESETS]
-
-
-def preset(name: str) -> RunConfig:
-    """The run that a preset's name stands for."""
-    for row in PRESETS:
-        if row.name == name:
-            return RunConfig(
-                ModelConfig(layers=row.layers, d_model=row.d_model, heads=row.heads, ctx=row.ctx),
-                TrainConfig(batch=row.batch, steps=row.steps),
-            )
-    raise TinyGPTError(f"there is no preset '{name}'{instead(name, preset_names())}")
-
-
-def train_bytes(corpus_bytes: int, val_fraction: float) -> int:
-    """How much of a corpus, from the front, is for training; the rest is held out."""
-    return corpus_bytes - int(corpus_bytes * val_fraction)
-
-
-def check_corpus(config: RunConfig, train_bytes: int) -> None:
-    """Refuse a corpus from which not even one window of ctx + 1 bytes can be drawn."""
-    window = config.model.ctx + 1
-    if train_bytes < window:
-        raise TinyGPTError(
-            f"the training part of the corpus has {train_bytes} bytes, but one window takes ctx + 1 = {window}; "
-            f"use a longer text, a smaller ctx, or a smaller val_fraction"
-        )
-
-
-def validates(config: RunConfig, val_bytes: int) -> bool:
-    """Whether a run measures validation loss: it wants to, and the held-out part has a window."""
-    return config.train.eval_every > 0 and val_bytes > config.model.ctx
-
-
-def corpus_advice(
-    config: RunConfig, train_bytes: int, val_bytes: int, parameter_count: int, replicas: int = 1
-) -> list[str]:
-    """What to tell the user before training when corpus, model and steps do not fit one another."""
-    train = config.train
-    tokens = train.steps * train.batch * train.grad_accum * config.model.ctx * replicas
-    epochs = tokens / train_bytes
-    advice = []
-    if train_bytes < parameter_count / 20:
-        smaller = " or a smaller preset" if config.model.d_model > PRESETS[0].d_model else ""
-        advice.append(
-            f"The corpus is far too small for this model: {train_bytes:,} bytes for {parameter_count:,} parameters "
-            f"({train_bytes / parameter_count:.3f} bytes a parameter). Expect it to be memorised; "
-            f"use more text{smaller}."
-        )
-    if epochs > 50:
-        turn = "Watch the validation loss, or set patience to stop when it turns"
-        advice.append(
-            f"{train.steps:,} steps read the corpus {epochs:,.0f} times over ({tokens / parameter_count:.1f} tokens "
-            f"a parameter). {turn if validates(config, val_bytes) else 'Fewer steps, or more text, would do'}."
-        )
-    if train.eval_every > 0 and not validates(config, val_bytes):
-        advice.append(
-            f"There will be no validation loss: the held-out part has {val_bytes} bytes, "
-            f"and one window takes {config.model.ctx + 1}."
-        )
-    return advice

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass, field
 
-from tinygpt.core.config import train_bytes
+from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
 
 

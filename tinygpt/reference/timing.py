@@ -14,8 +14,9 @@ import time
 import traceback
 from pathlib import Path
 
-from tinygpt.core.config import RunConfig, preset
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.reference.engine import TorchEngine
 

@@ -15,8 +15,9 @@ from tinygpt.cli import options
 from tinygpt.cli.engine_specs import Listed, listed, listed_engines
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
-from tinygpt.core.config import DEFAULT_PRESET, RunConfig, preset
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import DEFAULT_PRESET, preset
 from tinygpt.engines.select import make_engine
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.output import Output, size_of
-from tinygpt.core.config import DEFAULT_PRESET, PRESETS, preset
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
 
 BYTES_PER_PARAMETER = 4  # float32
 COLUMNS = ("layers", "d_model", "heads", "ctx", "batch", "steps")

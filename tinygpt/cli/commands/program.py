@@ -14,11 +14,12 @@ from rich.text import Text
 from tinygpt.cli import options
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
-from tinygpt.core.config import DEFAULT_PRESET, RunConfig, preset
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.op import Op, Tensor, bits_float
 from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.presets import DEFAULT_PRESET, preset
 
 EXAMPLES = """Examples:
 

@@ -12,8 +12,9 @@ from tinygpt.cli.corpora import choose_data
 from tinygpt.cli.options import engine_changes, given, option, setting
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings, parse_assignments, read_settings
-from tinygpt.core.config import DEFAULT_PRESET, ModelConfig, TrainConfig
+from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import DEFAULT_PRESET
 from tinygpt.engines.select import changed
 from tinygpt.runs import RunFolder
 

@@ -6,11 +6,12 @@ there and right. All else decorates a file: what is not understood is left out, 
 
 from collections import namedtuple
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig, checked
+from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.strict_json import json_object, quoted, whole
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.run.progress import LossHistory, Progress
+from tinygpt.core.settings import checked
 from tinygpt.core.text import whole_characters
 
 TYPE_CHECKING = False

@@ -3,7 +3,8 @@
 import struct
 from collections import namedtuple
 
-from tinygpt.core.config import VOCAB, RunConfig, validates
+from tinygpt.core.config import VOCAB, RunConfig
+from tinygpt.core.corpus import validates
 from tinygpt.core.models.bigram import BigramDecode, BigramPrefill, BigramProgram
 from tinygpt.core.models.gpt import GptDecode, GptPrefill, GptProgram
 from tinygpt.core.models.memory import Memory

@@ -2,7 +2,8 @@
 
 import math
 
-from tinygpt.core.config import LN_VOCAB, RunConfig, SampleConfig, TrainConfig, check_corpus, validates
+from tinygpt.core.config import LN_VOCAB, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.corpus import check_corpus, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.record import RING
 from tinygpt.core.run.progress import Progress

@@ -9,18 +9,8 @@ import gc
 import json
 import struct
 
-from tinygpt.core.config import (
-    DEFAULT_PRESET,
-    PRESETS,
-    ModelConfig,
-    RunConfig,
-    SampleConfig,
-    TrainConfig,
-    check_corpus,
-    corpus_advice,
-    preset,
-    train_bytes,
-)
+from tinygpt.core.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.corpus import check_corpus, corpus_advice, train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import encode_run, encode_state
 from tinygpt.core.models.parameters import parameter_count
@@ -29,6 +19,7 @@ from tinygpt.core.optimizers import check_slots, optimizer_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.playbook import device_of
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.engine import Machine, ProgramEngine
 from tinygpt.core.run.progress import Progress
@@ -55,7 +46,7 @@ KEEP_LARGEST = 2**30
 
 
 def facts() -> str:
-    """What the page shows before anything runs: presets and knobs, as config.py has them."""
+    """What the page shows before anything runs: presets and knobs, as core has them."""
     presets, knobs = [], []
     for row in PRESETS:
         shown: dict[str, Any] = {name: getattr(row, name) for name in ("name", "layers", "d_model", "heads", "ctx")}

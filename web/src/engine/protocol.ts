@@ -36,7 +36,7 @@ export interface Capabilities {
   note: string;
 }
 
-/** A field of core/config.py: enough to draw a knob. Numbers have low and high, texts may have choices. */
+/** A field of core/settings.py: enough to draw a knob. Numbers have low and high, texts may have choices. */
 export interface Knob {
   section: "model" | "train" | "sample";
   name: string;

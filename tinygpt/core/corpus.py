@@ -1,0 +1,54 @@
+"""Whether a text suits a run: how it is divided, what is refused, what is advised."""
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import PRESETS
+
+
+def train_bytes(corpus_bytes: int, val_fraction: float) -> int:
+    """How much of a corpus, from the front, is for training; the rest is held out."""
+    return corpus_bytes - int(corpus_bytes * val_fraction)
+
+
+def check_corpus(config: RunConfig, train_bytes: int) -> None:
+    """Refuse a corpus from which not even one window of ctx + 1 bytes can be drawn."""
+    window = config.model.ctx + 1
+    if train_bytes < window:
+        raise TinyGPTError(
+            f"the training part of the corpus has {train_bytes} bytes, but one window takes ctx + 1 = {window}; "
+            f"use a longer text, a smaller ctx, or a smaller val_fraction"
+        )
+
+
+def validates(config: RunConfig, val_bytes: int) -> bool:
+    """Whether a run measures validation loss: it wants to, and the held-out part has a window."""
+    return config.train.eval_every > 0 and val_bytes > config.model.ctx
+
+
+def corpus_advice(
+    config: RunConfig, train_bytes: int, val_bytes: int, parameter_count: int, replicas: int = 1
+) -> list[str]:
+    """What to tell the user before training when corpus, model and steps do not fit one another."""
+    train = config.train
+    tokens = train.steps * train.batch * train.grad_accum * config.model.ctx * replicas
+    epochs = tokens / train_bytes
+    advice = []
+    if train_bytes < parameter_count / 20:
+        smaller = " or a smaller preset" if config.model.d_model > PRESETS[0].d_model else ""
+        advice.append(
+            f"The corpus is far too small for this model: {train_bytes:,} bytes for {parameter_count:,} parameters "
+            f"({train_bytes / parameter_count:.3f} bytes a parameter). Expect it to be memorised; "
+            f"use more text{smaller}."
+        )
+    if epochs > 50:
+        turn = "Watch the validation loss, or set patience to stop when it turns"
+        advice.append(
+            f"{train.steps:,} steps read the corpus {epochs:,.0f} times over ({tokens / parameter_count:.1f} tokens "
+            f"a parameter). {turn if validates(config, val_bytes) else 'Fewer steps, or more text, would do'}."
+        )
+    if train.eval_every > 0 and not validates(config, val_bytes):
+        advice.append(
+            f"There will be no validation loss: the held-out part has {val_bytes} bytes, "
+            f"and one window takes {config.model.ctx + 1}."
+        )
+    return advice
