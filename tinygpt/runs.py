@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 METRICS = {"step": ("loss", "lr", "tokens_per_s", "eta_s"), "eval": ("val_loss",)}
 LOCK = ".lock"
 PARTIAL = ".*.partial"
+KEPT_NAME = re.compile(r"step-(\d{6,})\.tinygpt")
 SAMPLE_HEADER = "──── step {step} ────"
 SAMPLE_STEP = re.compile(rb"^" + re.escape(SAMPLE_HEADER).replace(r"\{step\}", r"(\d+)").encode() + rb"$", re.MULTILINE)
 
@@ -99,6 +100,14 @@ class RunFolder:
     def checkpoint(self, kind: str) -> Path:
         """Where the "last" or the "best" checkpoint is kept."""
         return self.checkpoints / f"{kind}.tinygpt"
+
+    def kept(self, step: int) -> Path:
+        """Where the checkpoint of a step is kept for good."""
+        return self.checkpoint(f"step-{step:06}")
+
+    def kept_steps(self) -> list[int]:
+        found = [KEPT_NAME.fullmatch(path.name) for path in self.checkpoints.glob("step-*.tinygpt")]
+        return sorted(int(match[1]) for match in found if match)
 
     def never_saved(self) -> bool:
         """Whether the run was killed before its first checkpoint, so that it starts from its settings alone."""

@@ -16,7 +16,8 @@ from tinygpt.core.config import LoraConfig, SampleConfig
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.engines.select import EngineChoice, make_engine
-from tinygpt.formats import load_model, load_tinygpt
+from tinygpt.formats import load_tinygpt
+from tinygpt.models import load_model
 from tinygpt.reference.lora import load_adapter
 
 
@@ -114,8 +115,11 @@ def test_nothing_here_needs_torch(straight_run: Path, text_file: Path, tmp_path:
 
 
 def test_eval_needs_a_text_it_can_know(straight_run: Path, tmp_path: Path) -> None:
-    model = straight_run / "checkpoints/best.tinygpt"
+    model = tmp_path / "best.tinygpt"
+    shutil.copy(straight_run / "checkpoints/best.tinygpt", model)
     assert "Give --data or --file" in one_line_error(tinygpt("eval", model))
+    of_run = [succeed("eval", f"{straight_run}{which}").stdout for which in ("", "@best", "/checkpoints/best.tinygpt")]
+    assert len(set(of_run)) == 1
     assert "--split must be" in one_line_error(tinygpt("eval", straight_run, "--split", "test"))
     assert ".csv or .npy" in one_line_error(tinygpt("eval", straight_run, "--per-byte", tmp_path / "a.txt"))
 

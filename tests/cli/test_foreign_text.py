@@ -17,7 +17,8 @@ from typer.testing import Result
 from tinygpt.cli.output import Output
 from tinygpt.core.config import LoraConfig
 from tinygpt.engines.base import State
-from tinygpt.formats import Checkpoint, load_model, save_tinygpt
+from tinygpt.formats import Checkpoint, save_tinygpt
+from tinygpt.models import load_model
 
 ESCAPE = "mine\x1b]0;mine\x07\x9b2J\nerror: forged"
 

@@ -11,7 +11,8 @@ import pytest
 from cli_helpers import one_line_error, succeed, tinygpt
 
 from tinygpt.engines.base import State
-from tinygpt.formats import load_model, save_tinygpt
+from tinygpt.formats import save_tinygpt
+from tinygpt.models import load_model
 
 
 def with_weights_of(value: float, run: Path, path: Path) -> Path:

@@ -11,12 +11,16 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.core.file.header import left_out_sentence
 from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
+from tinygpt.models import load_model
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
     from tinygpt.formats import Checkpoint
 
-MODEL_HELP = "a run folder (its best checkpoint is taken), a .tinygpt or .safetensors file, or a Hugging Face folder"
+MODEL_HELP = (
+    "a run folder (its best checkpoint; RUN@last and RUN@500 are others), a .tinygpt or .safetensors file, "
+    "or a Hugging Face folder"
+)
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help=MODEL_HELP, show_default=False)]
 AdapterPath = Annotated[Path | None, option("--adapter", help="put this LoRA adapter on the model", panel="Model")]
@@ -24,8 +28,6 @@ AdapterPath = Annotated[Path | None, option("--adapter", help="put this LoRA ada
 
 def open_model(path: Path, adapter: Path | None = None) -> Checkpoint:
     """The model that `path` stands for; an adapter is merged into its weights."""
-    from tinygpt.formats import load_model
-
     checkpoint = load_model(path)
     warn_of_left_out(path, checkpoint)
     return checkpoint if adapter is None else merged(checkpoint, adapter)

@@ -1,20 +1,19 @@
 """Model files: .tinygpt, safetensors, and folders that Hugging Face's transformers opens."""
 
 from tinygpt.formats.checkpoint import Checkpoint
-from tinygpt.formats.convert import FORMATS, convert, known_format, load_model, save_model
 from tinygpt.formats.huggingface import load_huggingface, save_huggingface
 from tinygpt.formats.inspection import inspect_model
+from tinygpt.formats.kinds import FORMATS, known_format, load_file, save_model
 from tinygpt.formats.safetensors_file import load_safetensors, save_safetensors
 from tinygpt.formats.tinygpt_file import load_tinygpt, read_header, save_tinygpt
 
 __all__ = [
     "FORMATS",
     "Checkpoint",
-    "convert",
     "inspect_model",
     "known_format",
+    "load_file",
     "load_huggingface",
-    "load_model",
     "load_safetensors",
     "load_tinygpt",
     "read_header",

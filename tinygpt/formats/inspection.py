@@ -10,20 +10,23 @@ import numpy as np
 from tinygpt.core.file.front import Front
 from tinygpt.core.models.parameters import Parameter, parameter_count, parameters
 from tinygpt.engines.base import FloatArray
+from tinygpt.files import faults_of
 from tinygpt.formats.checkpoint import Checkpoint
-from tinygpt.formats.convert import TINYGPT, load_model, locate
+from tinygpt.formats.kinds import TINYGPT, kind_of, load_file
 from tinygpt.formats.plain_json import Json, plain
 from tinygpt.formats.tinygpt_file import read_tinygpt
 
 
-def inspect_model(path: str | os.PathLike[str], which: str = "best") -> Json:
-    """Describe anything `load_model` takes. A .tinygpt file's wrong checksum or NaN is reported, not raised."""
-    kind, place = locate(path, which)
+def inspect_model(path: str | os.PathLike[str]) -> Json:
+    """Describe anything `load_file` takes. A .tinygpt file's wrong checksum or NaN is reported, not raised."""
+    place = Path(path)
+    with faults_of(place, "read"):
+        kind = kind_of(place)
     if kind == TINYGPT:
         checkpoint, front, digest = read_tinygpt(place)
         file_facts = tinygpt_facts(front, digest)
     else:
-        checkpoint = load_model(place)
+        checkpoint = load_file(place)
         file_facts = {"has_optimizer": False}
     result: Json = plain(
         {

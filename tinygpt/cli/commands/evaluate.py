@@ -17,6 +17,7 @@ from tinygpt.cli.settings import DataChoice, read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.select import EngineChoice
+from tinygpt.models import locate
 from tinygpt.runs import RunFolder, writing
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def evaluate(
     checkpoint = open_model(model, adapter)
     choice = choose_data(own_data(model), data, file, budget)
     if choice == DataChoice():
-        raise TinyGPTError("which text? Give --data or --file; only a run folder knows its own")
+        raise TinyGPTError("which text? Give --data or --file; only a run knows its own")
     part = split or ("all" if file is not None else "val")
     text = part_of(choice, part, checkpoint, output)
     scorer = on_engine(checkpoint, exact_choice(engine, device, threads))
@@ -81,9 +82,9 @@ def evaluate(
 
 
 def own_data(model: Path) -> DataChoice:
-    """The text of the run that MODEL is the folder of."""
-    folder = RunFolder(model)
-    return read_settings(folder.config).data if folder.config.is_file() else DataChoice()
+    """The text of the run that MODEL is a checkpoint of."""
+    run = locate(model).run
+    return DataChoice() if run is None else read_settings(RunFolder(run).config).data
 
 
 def part_of(choice: DataChoice, split: str, checkpoint: Checkpoint, output: Output) -> bytes:

@@ -18,6 +18,7 @@ from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import a_few
+from tinygpt.models import locate
 from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 
@@ -79,7 +80,7 @@ def inspect(model: ModelPath, json: options.Json = False) -> None:
     """What a model file holds: config, tensors, loss history, sample."""
     from tinygpt.formats import inspect_model
 
-    facts = inspect_model(model)
+    facts = inspect_model(locate(model).path)
     if json:
         typer.echo(jsonlib.dumps(facts))
         return

@@ -1,4 +1,4 @@
-"""Loading by what is there, converting by name, and inspecting."""
+"""Loading by what is there, writing as a name ends, and inspecting."""
 
 import json
 
@@ -8,30 +8,12 @@ from format_samples import MODEL, OriginalFile, assert_same, sample_checkpoint
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.formats import convert, inspect_model, load_model, read_header, save_huggingface, save_tinygpt
-
-
-def test_a_run_folder_gives_best_then_last(tmp_path):
-    checkpoints = tmp_path / "checkpoints"
-    checkpoints.mkdir()
-    with pytest.raises(TinyGPTError, match="no checkpoint yet"):
-        load_model(tmp_path)
-    best, last = sample_checkpoint(seed=1), sample_checkpoint(seed=2)
-    save_tinygpt(checkpoints / "last.tinygpt", last)
-    assert_same(last, load_model(tmp_path))
-    save_tinygpt(checkpoints / "best.tinygpt", best)
-    assert_same(best, load_model(tmp_path))
-    assert_same(last, load_model(tmp_path, which="last"))
-    (checkpoints / "last.tinygpt").unlink()
-    with pytest.raises(TinyGPTError, match=r"no checkpoints/last\.tinygpt"):
-        load_model(tmp_path, which="last")
-    with pytest.raises(TinyGPTError, match="which must be one of best, last"):
-        load_model(tmp_path, which="worst")
+from tinygpt.formats import inspect_model, load_file, read_header, save_huggingface, save_model, save_tinygpt
 
 
 def test_a_tinygpt_file_may_have_any_name(tmp_path):
     save_tinygpt(tmp_path / "model.bin", sample_checkpoint())
-    assert_same(sample_checkpoint(), load_model(tmp_path / "model.bin"))
+    assert_same(sample_checkpoint(), load_file(tmp_path / "model.bin"))
 
 
 def test_what_is_no_model(tmp_path):
@@ -46,32 +28,31 @@ def test_what_is_no_model(tmp_path):
         ("broken.safetensors", "no sound safetensors"),
     ):
         with pytest.raises(TinyGPTError, match=fault):
-            load_model(tmp_path / name)
+            load_file(tmp_path / name)
 
 
 def test_around_every_format_and_back(tmp_path):
     save_tinygpt(tmp_path / "a.tinygpt", sample_checkpoint())
-    assert convert(tmp_path / "a.tinygpt", tmp_path / "b.safetensors") == "safetensors"
-    assert convert(tmp_path / "b.safetensors", tmp_path / "c", format="huggingface") == "huggingface"
-    assert convert(tmp_path / "c", tmp_path / "d.tinygpt") == "tinygpt"
-    assert_same(sample_checkpoint(), load_model(tmp_path / "d.tinygpt"), optimizer=False)
+    assert save_model(tmp_path / "b.safetensors", load_file(tmp_path / "a.tinygpt")) == "safetensors"
+    assert save_model(tmp_path / "c", load_file(tmp_path / "b.safetensors"), format="huggingface") == "huggingface"
+    assert save_model(tmp_path / "d.tinygpt", load_file(tmp_path / "c")) == "tinygpt"
+    assert_same(sample_checkpoint(), load_file(tmp_path / "d.tinygpt"), optimizer=False)
 
 
 def test_tinygpt_to_tinygpt_keeps_or_drops_the_optimizer(tmp_path):
     original = OriginalFile()
     (tmp_path / "old.tinygpt").write_bytes(original.v1())
-    convert(tmp_path / "old.tinygpt", tmp_path / "new.tinygpt")
-    original.assert_loaded(load_model(tmp_path / "new.tinygpt"))
-    convert(tmp_path / "new.tinygpt", tmp_path / "new.tinygpt", include_optimizer=False)
+    save_model(tmp_path / "new.tinygpt", load_file(tmp_path / "old.tinygpt"))
+    original.assert_loaded(load_file(tmp_path / "new.tinygpt"))
+    save_model(tmp_path / "new.tinygpt", load_file(tmp_path / "new.tinygpt"), include_optimizer=False)
     assert read_header(tmp_path / "new.tinygpt")["includesOptimizerState"] is False
 
 
 def test_a_target_that_tells_no_format(tmp_path):
-    save_tinygpt(tmp_path / "a.tinygpt", sample_checkpoint())
     with pytest.raises(TinyGPTError, match="does not tell the format"):
-        convert(tmp_path / "a.tinygpt", tmp_path / "folder")
+        save_model(tmp_path / "folder", sample_checkpoint())
     with pytest.raises(TinyGPTError, match="there is no format 'gguf'"):
-        convert(tmp_path / "a.tinygpt", tmp_path / "b", format="gguf")
+        save_model(tmp_path / "b", sample_checkpoint(), format="gguf")
 
 
 def test_inspect_a_tinygpt_file(tmp_path):
