@@ -95,11 +95,13 @@ class TrainConfig(Settings):
         text("schedule", "constant", ("constant", "cosine"), "learning-rate schedule after the warm-up"),
         whole("warmup", 0, 0, 1000000000, "steps of linear warm-up", "warm-up"),
         real("min_lr", 3e-5, 0.0, 10.0, "where the cosine schedule ends", "lowest rate"),
-        text("optimizer", "adamw", ("adamw", "sgd"), "how a step follows from the gradient", fixed=True),
+        text("optimizer", "adamw", ("adamw", "muon", "sgd"), "how a step follows from the gradient", fixed=True),
         real("beta1", 0.9, 0.0, 0.999999, "AdamW: decay of the gradient's mean"),
         real("beta2", 0.95, 0.0, 0.999999, "AdamW: decay of the gradient's square"),
         real("eps", 1e-8, 1e-16, 1.0, "AdamW: added to the root of the square"),
-        real("momentum", 0.9, 0.0, 0.999999, "SGD: what a gradient is still worth a step later"),
+        real("momentum", 0.9, 0.0, 0.999999, "SGD and Muon: what a gradient is still worth a step later"),
+        real("matrix_lr", 0.02, 1e-12, 10.0, "Muon: learning rate of the hidden matrices (its peak)", "matrices' rate"),
+        whole("ns_steps", 5, 1, 10, "Muon: Newton–Schulz iterations", "Newton–Schulz steps"),
         real("weight_decay", 0.1, 0.0, 10.0, "decay of tensors of two or more dims", "weight decay"),
         real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off", "gradient clip"),
         whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches a step"),
@@ -124,6 +126,8 @@ class TrainConfig(Settings):
     beta2: float
     eps: float
     momentum: float
+    matrix_lr: float
+    ns_steps: int
     weight_decay: float
     grad_clip: float
     grad_accum: int

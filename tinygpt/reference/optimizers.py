@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tinygpt.core.config import TrainConfig
+from tinygpt.core.errors import TinyGPTError
 
 # What PyTorch calls a State's slots.
 KEYS = {"adamw": {"m": "exp_avg", "v": "exp_avg_sq"}, "sgd": {"m": "momentum_buffer"}}
@@ -18,6 +19,8 @@ def make_optimizer(
     tensors: list[nn.Parameter], decayed: list[bool], train: TrainConfig, lr: Tensor
 ) -> torch.optim.Optimizer:
     """Its rate is the one number in `lr`: filling it changes the rate, in a captured step too."""
+    if train.optimizer not in KEYS:
+        raise TinyGPTError(f"this engine does not train with {train.optimizer}; choose another engine or optimizer")
     groups: dict[float, list[nn.Parameter]] = {}  # by weight decay
     for tensor, decays in zip(tensors, decayed, strict=True):
         groups.setdefault(train.weight_decay if decays else 0.0, []).append(tensor)

@@ -2,6 +2,7 @@
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.optimizers.adamw import ADAMW
+from tinygpt.core.optimizers.muon import MUON
 from tinygpt.core.optimizers.optimizer import Optimizer
 from tinygpt.core.optimizers.sgd import SGD
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from tinygpt.core.config import TrainConfig
 
-OPTIMIZERS: "dict[str, Optimizer]" = {"adamw": ADAMW, "sgd": SGD}
+OPTIMIZERS: "dict[str, Optimizer]" = {"adamw": ADAMW, "muon": MUON, "sgd": SGD}
 
 
 def optimizer_of(train: "TrainConfig") -> Optimizer:
