@@ -57,11 +57,10 @@ def state_bytes(state):
 
 def test_the_settings_name_every_optimizer():
     (field,) = [field for field in TrainConfig.FIELDS if field.name == "optimizer"]
-    assert sorted(field.choices) == sorted(OPTIMIZERS)
-    assert set(KEYS) <= set(OPTIMIZERS)
+    assert sorted(field.choices) == sorted(OPTIMIZERS) == sorted(KEYS)
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
 def test_an_optimizer_is_as_it_says(name):
     config = ADAMW.replace(optimizer=name)
     optimizer, memory = optimizer_of(config.train), Memory(config, len(TEXT), len(TEXT))

@@ -39,7 +39,9 @@ def train(engine: TorchEngine, steps: int) -> list[float]:
 
 
 @EACH_MODE
-@pytest.mark.parametrize("changes", [{}, {"grad_accum": 3}, {"grad_clip": 0.0}, {"grad_clip": 0.1}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"grad_accum": 3}, {"grad_clip": 0.0}, {"grad_clip": 0.1}, {"optimizer": "muon"}], ids=str
+)
 def test_it_trains_like_the_cpu(config, compile, changes):
     config = config.replace(**changes)
     cpu = train(loaded(config, device="cpu"), 30)
@@ -48,8 +50,10 @@ def test_it_trains_like_the_cpu(config, compile, changes):
     assert np.allclose(gpu, cpu, rtol=0, atol=1e-3)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("precision, close", [("float32", 1e-3), ("tf32", 2e-3), ("bf16", 1e-2)])
-def test_the_graph_trains_like_eager(config, precision, close):
+def test_the_graph_trains_like_eager(config, precision, close, optimizer):
+    config = config.replace(optimizer=optimizer)
     eager = train(loaded(config, precision=precision), 40)
     graph = train(loaded(config, precision=precision, compile=True), 40)
     assert np.allclose(graph, eager, rtol=0, atol=close)
@@ -67,8 +71,9 @@ def test_capturing_leaves_no_trace(config):
     assert all(count.item() == 1 for count in graph.moments("step"))
 
 
-def test_the_rate_is_read_at_every_replay(config):
-    graph = loaded(config.replace(warmup=2, schedule="cosine", steps=4, min_lr=0.0), compile=True)
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_the_rate_is_read_at_every_replay(config, optimizer):
+    graph = loaded(config.replace(optimizer=optimizer, warmup=2, schedule="cosine", steps=4, min_lr=0.0), compile=True)
     train(graph, 3)
     before = run_now(graph.export_state())
     train(graph, 1)  # of rate 0

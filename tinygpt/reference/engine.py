@@ -25,12 +25,11 @@ from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import batch_offsets, eval_offsets, sample_uniform
 from tinygpt.core.run.contract import Engine, StepMetrics
 from tinygpt.core.run.sampler import choose, require_finite
-from tinygpt.core.run.schedule import learning_rate
 from tinygpt.engines.base import State
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import ByteModel, Cache, Drop, copy_flat, flatten, keep_all, make_model
-from tinygpt.reference.optimizers import KEYS, make_optimizer
+from tinygpt.reference.optimizers import KEYS, Rates, make_optimizer
 
 RING = 64  # steps whose metrics stay on the device until someone reads them
 WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate their workspaces
@@ -76,8 +75,9 @@ class TorchEngine(Engine):
         self.network: nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
         rows = parameters(config.model) if trained is None else trained
         self.trained = [self.model.get_parameter(row.name) for row in rows]  # in the order of a State's vectors
-        self.lr = torch.zeros((), device=self.device)
-        self.optimizer = make_optimizer(self.trained, [row.decay for row in rows], train, self.lr)
+        self.rates = Rates(self.device)
+        iterate_in = torch.bfloat16 if self.precision == "bf16" else torch.float32
+        self.optimizer = make_optimizer(self.trained, rows, train, self.rates, iterate_in)
         self.drop: Drop = self.dropped if train.dropout else keep_all
         self.train_loss = self.mean_loss
         if compile:
@@ -123,7 +123,7 @@ class TorchEngine(Engine):
         train, ctx = self.config.train, self.config.model.ctx
         rows = train.batch * train.grad_accum * self.replicas
         offsets = batch_offsets(train.seed, step, rows, len(self.train_text), ctx)
-        self.lr.fill_(learning_rate(train, step))
+        self.rates.fill(train, step)
         self.offsets.copy_(self.upload(self.share(offsets)).view_as(self.offsets))
         self.seed_masks()
         if self.compile:
@@ -192,7 +192,7 @@ class TorchEngine(Engine):
         """Record `whole_step` in a CUDA graph. The state is afterwards as it was: recording itself computes nothing.
 
         Gradients are None when the recording starts, so the graph writes them instead of adding to them, and it
-        owns their memory. Parameters, slots, step counts, lr, offsets and the corpus stay where they are.
+        owns their memory. Parameters, slots, step counts, rates, offsets and the corpus stay where they are.
         """
         before = self.state()
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
@@ -226,7 +226,7 @@ class TorchEngine(Engine):
         """A step on windows of ctx + 1 bytes that the host chose, a whole batch of them."""
         text, self.train_text = self.train_text, byte_tensor(b"".join(windows)).to(self.device)
         self.offsets.copy_(torch.arange(len(windows)).view_as(self.offsets) * (self.config.model.ctx + 1))
-        self.lr.fill_(learning_rate(self.config.train, self.step + 1))
+        self.rates.fill(self.config.train, self.step + 1)
         self.note(self.whole_step())
         self.train_text = text
 

@@ -1,41 +1,69 @@
-"""PyTorch's own optimizers, with their state made here and not at the first step: its addresses are known from the
-start, and a State is copied there."""
+"""PyTorch's own optimizers and Muon, with their state made here and not at the first step: its addresses are known
+from the start, and a State is copied there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tinygpt.core.config import TrainConfig
-from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.parameters import Parameter, is_hidden_matrix
+from tinygpt.core.run.schedule import learning_rate
+from tinygpt.reference.muon import Muon
 
 # What PyTorch calls a State's slots.
-KEYS = {"adamw": {"m": "exp_avg", "v": "exp_avg_sq"}, "sgd": {"m": "momentum_buffer"}}
+KEYS = {
+    "adamw": {"m": "exp_avg", "v": "exp_avg_sq"},
+    "sgd": {"m": "momentum_buffer"},
+    "muon": {"m": "exp_avg", "v": "exp_avg_sq"},
+}
+
+
+class Rates:
+    """Of a step, each in a tensor of its own: filling it changes the rate, in a captured step too."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.lr, self.matrix_lr = torch.zeros((), device=device), torch.zeros((), device=device)
+
+    def fill(self, train: TrainConfig, step: int) -> None:
+        lr = learning_rate(train, step)
+        self.lr.fill_(lr)
+        self.matrix_lr.fill_(train.matrix_lr * lr / train.lr)
 
 
 def make_optimizer(
-    tensors: list[nn.Parameter], decayed: list[bool], train: TrainConfig, lr: Tensor
+    tensors: list[nn.Parameter], rows: list[Parameter], train: TrainConfig, rates: Rates, iterate_in: torch.dtype
 ) -> torch.optim.Optimizer:
-    """Its rate is the one number in `lr`: filling it changes the rate, in a captured step too."""
-    if train.optimizer not in KEYS:
-        raise TinyGPTError(f"this engine does not train with {train.optimizer}; choose another engine or optimizer")
-    groups: dict[float, list[nn.Parameter]] = {}  # by weight decay
-    for tensor, decays in zip(tensors, decayed, strict=True):
-        groups.setdefault(train.weight_decay if decays else 0.0, []).append(tensor)
-    made = {"adamw": adamw, "sgd": sgd}[train.optimizer](groups, train)
-    for group in made.param_groups:
-        group["lr"] = lr
+    """Muon's products are computed in `iterate_in`."""
+    matrices: list[nn.Parameter] = []
+    groups: dict[float, list[nn.Parameter]] = {}  # of the others, by weight decay
+    for tensor, row in zip(tensors, rows, strict=True):
+        by_muon = train.optimizer == "muon" and is_hidden_matrix(row.name)
+        group = matrices if by_muon else groups.setdefault(train.weight_decay if row.decay else 0.0, [])
+        group.append(tensor)
+    if train.optimizer == "sgd":
+        made = sgd(groups, train, rates.lr)
+    elif train.optimizer == "muon":
+        muon = partial(Muon, matrices=matrices, matrix_lr=rates.matrix_lr, train=train, iterate_in=iterate_in)
+        made = adamw(groups, train, rates.lr, muon)
+    else:
+        made = adamw(groups, train, rates.lr, torch.optim.AdamW)
     for tensor in tensors:
         for key in KEYS[train.optimizer].values():
             made.state[tensor][key] = torch.zeros_like(tensor)
     return made
 
 
-def adamw(groups: dict[float, list[nn.Parameter]], train: TrainConfig) -> torch.optim.Optimizer:
-    made = torch.optim.AdamW(
+def adamw(
+    groups: dict[float, list[nn.Parameter]], train: TrainConfig, lr: Tensor, make: Callable[..., torch.optim.AdamW]
+) -> torch.optim.Optimizer:
+    made = make(
         [{"params": params, "weight_decay": decay} for decay, params in groups.items()],
+        lr=lr,
         betas=(train.beta1, train.beta2),
         eps=train.eps,
         fused=True,
@@ -46,11 +74,10 @@ def adamw(groups: dict[float, list[nn.Parameter]], train: TrainConfig) -> torch.
     return made
 
 
-def sgd(groups: dict[float, list[nn.Parameter]], train: TrainConfig) -> torch.optim.Optimizer:
+def sgd(groups: dict[float, list[nn.Parameter]], train: TrainConfig, lr: Tensor) -> torch.optim.Optimizer:
     """PyTorch adds its weight decay to the gradient; a decoupled one shrinks the weights themselves."""
-    made = torch.optim.SGD(
-        [{"params": params, "decay": decay} for decay, params in groups.items()], momentum=train.momentum, fused=True
-    )
+    by_decay = [{"params": params, "decay": decay} for decay, params in groups.items()]
+    made = torch.optim.SGD(by_decay, lr=lr, momentum=train.momentum, fused=True)
     made.register_step_pre_hook(shrink)
     return made
 

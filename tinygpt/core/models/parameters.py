@@ -98,3 +98,8 @@ def is_linear_weight(name: str) -> bool:
     """Whether a tensor is a linear map's matrix (an embedding is a table, not a map)."""
     parts = name.split(".")
     return parts[-1] == "weight" and parts[-2] in PROJECTIONS + ("lm_head",)
+
+
+def is_hidden_matrix(name: str) -> bool:
+    """Whether a tensor is a linear map's matrix inside a block: what Muon is for."""
+    return name.startswith("blocks.") and is_linear_weight(name)
