@@ -3,7 +3,7 @@
 config.toml            every setting, the corpus with its sha256, and the engine; `train --config` takes it
 metrics.jsonl          one JSON object a line: steps and validations
 samples.txt            what the model wrote on the way
-checkpoints/last.tinygpt, checkpoints/best.tinygpt
+checkpoints/last.tinygpt, checkpoints/best.tinygpt, and those that are kept, as checkpoints/step-000500.tinygpt
 loss.png               drawn when the run ends or is interrupted, or when one that was killed is resumed
 .lock                  there while a process trains
 """
@@ -132,13 +132,16 @@ class RunFolder:
                 file.write(f"{SAMPLE_HEADER.format(step=event['step'])}\n{event['text']}\n\n".encode())
 
     def save(self, kind: str, checkpoint: Checkpoint) -> None:
-        """Replace a checkpoint; what it will be resumed with is on disk before it."""
+        """Replace the "last" or the "best" checkpoint, or add one that is "kept" for good.
+
+        What it will be resumed with is on disk before it.
+        """
         from tinygpt.formats import save_tinygpt
 
         with writing(self.metrics):
             if self._metrics_file is not None:
                 os.fsync(self._metrics_file.fileno())
-        save_tinygpt(self.checkpoint(kind), checkpoint)
+        save_tinygpt(self.kept(checkpoint.state.step) if kind == "kept" else self.checkpoint(kind), checkpoint)
 
     def close(self) -> None:
         if self._metrics_file is not None:
@@ -151,7 +154,10 @@ class RunFolder:
         return [event for _, event in self._metric_lines()]
 
     def drop_after(self, step: int) -> None:
-        """Forget the metrics and samples of steps behind `step`, which the resumed run does again."""
+        """Forget the metrics, samples and kept checkpoints of steps behind `step`, which the resumed run does again."""
+        for kept in [self.kept(kept_step) for kept_step in self.kept_steps() if kept_step > step]:
+            with writing(kept):
+                kept.unlink()
         lines = [line for line, event in self._metric_lines() if event["step"] <= step]
         with writing(self.metrics):
             partial = self.metrics.with_name(".metrics.jsonl.partial")

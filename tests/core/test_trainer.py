@@ -35,6 +35,29 @@ def test_events_come_at_their_cadence_whatever_the_blocks(block, tick):
     assert sum(engine.blocks) == 60 and max(engine.blocks) <= min(20, block or 20)
 
 
+@pytest.mark.parametrize("block", [None, 7])
+def test_every_nth_state_is_kept_once_it_is_proven_and_the_last_one_too(block):
+    _, _, host = train(RUN.replace(keep_every=10), ToyEngine(block))
+    saves = [f"{kind} {progress['step']}" for kind, _, progress in host.saves if kind != "best"]
+    assert saves[:6] == ["last 0", "kept 10", "kept 20", "last 25", "kept 30", "kept 40"]
+    assert saves[6:] == ["last 50", "kept 50", "last 60", "kept 60"]
+    kept = [value for kind, value, _ in host.saves if kind == "kept"]
+    assert kept == pytest.approx([5.5 * 0.96875**n for n in range(10, 61, 10)], rel=1e-12)
+    host = ToyHost()
+    with pytest.raises(Diverged, match="as of step 25 is kept"):
+        train(RUN.replace(keep_every=10), ToyEngine(losses=[5.0] * 30 + [math.nan]), host)
+    assert [progress["step"] for kind, _, progress in host.saves if kind == "kept"] == [10, 20]
+
+
+def test_a_host_that_keeps_none_is_asked_for_none():
+    host = ToyHost()
+    host.keeps = lambda kind: False
+    assert (
+        train(RUN.replace(keep_every=1), ToyEngine(block=20), host)[1].blocks == train(engine=ToyEngine(20))[1].blocks
+    )
+    assert not [kind for kind, *_ in host.saves if kind == "kept"]
+
+
 @pytest.mark.parametrize("tick, most", [(1.0, 1), (0.05, 2), (0.02, 5), (1e-6, RING)])
 def test_blocks_are_a_tenth_of_a_second_and_no_more_than_the_ring(tick, most):
     """The clock moves by a tick for each look, and a step takes a tick's share of its block."""

@@ -15,7 +15,7 @@ def test_settings_are_called_what_the_page_calls_them():
 
 def test_labels_are_words():
     odd = [field.label for field in ModelConfig.FIELDS + TrainConfig.FIELDS if "_" in field.label]
-    assert odd == ["checkpoint_every"]  # the page keeps states by the clock
+    assert odd == ["checkpoint_every", "keep_every"]  # the page keeps states by the clock
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,9 @@ class AdapterHost(ScreenHost):
         self.engine = engine
         self.data = data
 
+    def keeps(self, kind: str) -> bool:
+        return kind != "kept"  # an adapter is one file, and the one to go on from
+
     async def save(self, kind: str, state: State, progress: Progress) -> None:
         from tinygpt.formats import Checkpoint
         from tinygpt.reference.lora import Adapter, save_adapter

@@ -113,6 +113,7 @@ class TrainConfig(Settings):
         whole("patience", 0, 0, 1000000, "stop after so many validations without a new best; 0: never"),
         whole("sample_every", 250, 0, 1000000000, "steps between samples; 0: only at the end", "sample every"),
         whole("checkpoint_every", 250, 0, 1000000000, "steps between checkpoints; 0: only at the end"),
+        whole("keep_every", 0, 0, 1000000000, "steps between checkpoints that stay beside the last one; 0: none"),
         whole("seed", 1337, 0, 4294967295, "the one seed of everything random", fixed=True),
     )
     batch: int
@@ -138,6 +139,7 @@ class TrainConfig(Settings):
     patience: int
     sample_every: int
     checkpoint_every: int
+    keep_every: int
     seed: int
 
 

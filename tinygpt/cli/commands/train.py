@@ -54,6 +54,7 @@ def train(
     eval_every: Annotated[int | None, setting(TrainConfig, "eval_every")] = None,
     sample_every: Annotated[int | None, setting(TrainConfig, "sample_every")] = None,
     checkpoint_every: Annotated[int | None, setting(TrainConfig, "checkpoint_every")] = None,
+    keep_every: Annotated[int | None, setting(TrainConfig, "keep_every")] = None,
     patience: Annotated[int | None, setting(TrainConfig, "patience")] = None,
     seed: Annotated[int | None, setting(TrainConfig, "seed")] = None,
     assignments: Annotated[
@@ -91,6 +92,7 @@ def train(
             "eval_every": eval_every,
             "sample_every": sample_every,
             "checkpoint_every": checkpoint_every,
+            "keep_every": keep_every,
             "patience": patience,
             "seed": seed,
         }

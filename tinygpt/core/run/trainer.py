@@ -47,11 +47,14 @@ class Host:
         return due(step, every)
 
     def keeps(self, kind: str) -> bool:
-        """Whether there is any use in saving a state when a run begins, ends or has a new best."""
+        """Whether there is any use in saving a state when a run begins, ends or has a new best, or one to be kept."""
         return True
 
     async def save(self, kind: str, state: "Any", progress: Progress) -> bool | None:
-        """Keep the engine's exported state as the "last" or the "best" checkpoint. False: the one before is kept."""
+        """Keep the engine's exported state as the "last" or the "best" checkpoint, or as one that is "kept" for good.
+
+        False: it could not be, and what was saved before stays.
+        """
 
     async def go_back(self) -> None:
         """The run has diverged. Where the engine is used further, give it the state of the "last" checkpoint."""
@@ -104,7 +107,9 @@ class Trainer:
         self.rate = Rate(self.rows * config.model.ctx)
         self.exploded = 0
         self.last = self.progress.as_dict()  # where the run stood at its "last" checkpoint
-        self.unproven: tuple[Any, dict[str, Any]] | None = None  # a state, and where the run stood with it
+        self.keep_every = config.train.keep_every if host.keeps("kept") else 0
+        # A state, where the run stood with it, and what to save it as.
+        self.unproven: tuple[Any, dict[str, Any], list[str]] | None = None
 
     async def run(self) -> str:
         """Train to config.train.steps. Returns why it ended: "finished", "early-stop" or "stopped".
@@ -145,18 +150,22 @@ class Trainer:
                 reason = "early-stop"
             elif stopping and not last:
                 reason = "stopped"
+            kept = ["kept"] if due(step, self.keep_every) else []
             if last or reason != "finished":
-                await self.save("last")
+                for kind in ["last"] + kept:
+                    await self.save(kind)
                 break
-            if self.host.checkpoint_due(step, train.checkpoint_every) and not self.exploded:
-                self.unproven = (await self.engine.export_state(), progress.as_dict())
+            kinds = (["last"] if self.host.checkpoint_due(step, train.checkpoint_every) else []) + kept
+            if kinds and not self.exploded:
+                self.unproven = (await self.engine.export_state(), progress.as_dict(), kinds)
         return reason
 
     def block_steps(self) -> int:
         """How many steps to ask for: to the next event, and about a tenth of a second's; one to prove a state."""
         train, step = self.config.train, self.progress.step
         steps = min(RING, train.steps - step)
-        for every in (train.eval_every if self.validating else 0, train.sample_every, train.checkpoint_every):
+        validate_every = train.eval_every if self.validating else 0
+        for every in (validate_every, train.sample_every, train.checkpoint_every, self.keep_every):
             if every:
                 steps = min(steps, every - step % every)
         if self.unproven is not None:
@@ -241,9 +250,10 @@ class Trainer:
     async def save_proven(self) -> None:
         """Save the state that was set aside, once the steps behind it have shown that it is sound."""
         if self.unproven is not None and not self.exploded:
-            state, stood = self.unproven
+            state, stood, kinds = self.unproven
             self.unproven = None
-            await self.keep("last", state, Progress.from_dict(stood))
+            for kind in kinds:
+                await self.keep(kind, state, Progress.from_dict(stood))
 
     async def keep(self, kind: str, state: "Any", progress: Progress) -> None:
         if await self.host.save(kind, state, progress) is False:
