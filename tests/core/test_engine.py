@@ -7,11 +7,13 @@ from fake_player import fake_engine
 
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.programs import training_modes
+from tinygpt.core.models.programs import all_modes, training_modes
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers.adamw import rates_of
+from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.engine import UNPLANNED
 
 SIZES = {"layers": 1, "d_model": 10, "heads": 2, "ctx": 9, "batch": 2, "eval_batches": 3}
 CONFIG = preset("tiny").replace(**SIZES, schedule="cosine", warmup=5, steps=400)
@@ -170,3 +172,22 @@ def test_a_text_beyond_what_a_program_counts_is_refused():
 
     with pytest.raises(TinyGPTError, match="more than 2,147,483,647 bytes"):
         loaded(text=Long())
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@pytest.mark.parametrize("name", UNPLANNED)
+def test_no_program_knows_what_may_change_with_a_restart(name, optimizer):
+    config = CONFIG.replace(optimizer=optimizer, dropout=0.1)
+    value = {"schedule": "constant"}.get(name, 1)
+    other = config.replace(**{name: value})
+    assert other != config
+    programs = [Lowered(each, [*all_modes(each), "reset"], 1000, 500).playbook() for each in (config, other)]
+    assert programs[0] == programs[1]
+    assert loaded(config).serves(other)
+
+
+@pytest.mark.parametrize("change", [{"seed": 2}, {"eval_batches": 4}, {"batch": 3}, {"eval_every": 0}], ids=str)
+def test_settings_of_other_programs_need_an_engine_of_their_own(change):
+    engine = loaded()
+    assert not run_now(engine.restart(CONFIG.replace(**change)))
+    assert engine.config == CONFIG

@@ -124,15 +124,28 @@ def test_a_run_goes_on_to_the_bit_whatever_its_blocks_and_wherever_it_is_resumed
     assert bytes_of(state_of(fresh)) == after
 
 
-@programmed
 def test_a_restart_is_a_new_model(lab):
     engine = lab.engine()
     first = trained(engine, 2)
-    run_now(engine.restart())
+    assert run_now(engine.restart())
     start = state_of(engine)
     assert start.step == 0 and start.w.tobytes() == initial_weights(lab.config().model, 1337).tobytes()
     assert not any(slot.any() for slot in start.slots.values())
     assert trained(engine, 2) == first
+
+
+def test_a_restart_under_other_rates_is_a_run_of_its_own(lab):
+    changes = {"lr": 1e-2, "schedule": "constant", "warmup": 1, "steps": 3, "eval_every": 7}
+    engine, wanted = loaded(lab.new()), loaded(lab.new(**changes))
+    trained(engine, 2)
+    assert run_now(engine.restart(lab.config(**changes)))
+    assert trained(engine, 3) == trained(wanted, 3)
+    assert run_now(engine.validate()) == run_now(wanted.validate())
+    assert bytes_of(state_of(engine)) == bytes_of(state_of(wanted))
+    before = bytes_of(state_of(engine))
+    for other in ({"batch": 1}, {"beta2": 0.5}, {"heads": 1}, {"optimizer": "sgd"}):
+        assert not run_now(engine.restart(lab.config(**{**changes, **other})))
+    assert bytes_of(state_of(engine)) == before
 
 
 def test_a_state_moves_to_another_engine(lab):

@@ -24,6 +24,7 @@ from tinygpt.core.optimizers import check_slots
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import batch_offsets, eval_offsets, sample_uniform
 from tinygpt.core.run.contract import Engine, StepMetrics
+from tinygpt.core.run.engine import OF_THE_LOOP
 from tinygpt.core.run.sampler import choose, require_finite
 from tinygpt.engines.base import State
 from tinygpt.engines.machine import check_threads, cores
@@ -33,6 +34,8 @@ from tinygpt.reference.optimizers import KEYS, Rates, make_optimizer
 
 RING = 64  # steps whose metrics stay on the device until someone reads them
 WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate their workspaces
+# Settings that a step reads from tensors, if at all.
+UNCOMPILED = (*OF_THE_LOOP, "eval_batches", "lr", "schedule", "warmup", "min_lr", "matrix_lr", "seed")
 
 
 class TorchEngine(Engine):
@@ -69,6 +72,7 @@ class TorchEngine(Engine):
         self.block = 20 if self.device.type == "cuda" else None
 
         train = config.train
+        self.made_model = model is None
         if model is None:
             model = make_model(config.model, initial_weights(config.model, train.seed) if state is None else state.w)
         self.model = model.to(self.device)
@@ -257,6 +261,17 @@ class TorchEngine(Engine):
                 logits = self.model(tokens[:, :-1])
             losses += F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none").tolist()
         return losses
+
+    async def restart(self, config: RunConfig | None = None) -> bool:
+        if not self.made_model:
+            return False
+        if config is not None:
+            if self.config.replace(**{name: getattr(config.train, name) for name in UNCOMPILED}) != config:
+                return False
+            self.config = config
+        self.in_ring, self.metrics = [], []
+        self.restore(State(0, initial_weights(self.config.model, self.config.train.seed)))
+        return True
 
     async def export_state(self) -> State:
         return self.state()

@@ -106,6 +106,11 @@ class Engine:
         """
         raise NotImplementedError
 
+    async def restart(self, config: "RunConfig | None" = None) -> bool:
+        """A new model again, with the texts that are loaded; under other settings only if all that was planned and
+        compiled serves them too. Whether it is."""
+        return False
+
     async def export_state(self) -> "Any":
         raise NotImplementedError
 

@@ -7,6 +7,7 @@ beside the weights, so the host asks for a block of steps, or of bytes, and read
 import struct
 
 from tinygpt.core.config import RunConfig, SampleConfig
+from tinygpt.core.corpus import validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from tinygpt.core.run.contract import Places
 
 MAX_TEXT = 2**31 - 1
+# Settings of which no program knows: rates come from the host's table, and the rest is the loop's.
+OF_THE_LOOP = ("steps", "patience", "eval_every", "sample_every", "checkpoint_every", "keep_every")
+UNPLANNED = OF_THE_LOOP + ("lr", "schedule", "warmup", "min_lr", "matrix_lr", "weight_decay")
 
 
 class Machine:
@@ -290,8 +294,11 @@ class ProgramEngine(Engine):
                 places += self.lowered.places(vector, move.start, move.size)
         return places
 
-    async def restart(self) -> None:
-        """A new model again."""
+    async def restart(self, config: RunConfig | None = None) -> bool:
+        if config is not None:
+            if not self.serves(config):
+                return False
+            self.config = config
         if self.machine.starts:
             await self.require(["reset"])
             await self.player.run("reset", 1)
@@ -301,6 +308,13 @@ class ProgramEngine(Engine):
                 count = parameter_count(self.config.model)
                 await self.player.write(self.vector_places(name), self.machine.zeros(4 * count))
         await self.set_step(0)
+        return True
+
+    def serves(self, config: RunConfig) -> bool:
+        """Whether what was planned is what these settings would have planned."""
+        train, val_bytes = config.train, self.text_bytes[1]
+        same = self.config.replace(**{name: getattr(train, name) for name in UNPLANNED}) == config
+        return same and validates(config, val_bytes) == validates(self.config, val_bytes)
 
     async def export_state(self) -> "Any":
         raise NotImplementedError
