@@ -174,7 +174,7 @@ def test_another_text_is_refused(text_file: Path, tmp_path: Path) -> None:
     refused = one_line_error(tinygpt(*resume))
     assert "is not the text of that run" in refused and refused.endswith("or start a new run")
     config = ["train", "--config", tmp_path / "run/config.toml", "--out", tmp_path / "other"]
-    assert "take data.sha256 out of the config" in one_line_error(tinygpt(*config))
+    assert "take its sha256 out of the config" in one_line_error(tinygpt(*config))
     assert "which to measure" in one_line_error(tinygpt("eval", tmp_path / "run"))
     succeed(*resume, "--file", text_file)  # where the old text is now
 

@@ -97,11 +97,12 @@ def test_options_of_the_model_by_flags_and_by_file(tmp_path: Path) -> None:
 
 def test_a_preset_flag_beside_a_file_brings_its_six_numbers(tmp_path: Path) -> None:
     from tinygpt.cli.commands.train import new_settings
+    from tinygpt.cli.corpora import TextFlags
 
     config = tmp_path / "my.toml"
     config.write_text("[model]\nlayers = 1\n[train]\nlr = 0.01\n")
     changes: dict[str, dict[str, Any]] = {"model": {}, "train": {"steps": 7}, "sample": {}}
-    assert new_settings(config, "large", changes).run == preset("large").replace(lr=0.01, steps=7)
+    assert new_settings(config, "large", changes, TextFlags()).run == preset("large").replace(lr=0.01, steps=7)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,7 @@ def test_a_preset_flag_beside_a_file_brings_its_six_numbers(tmp_path: Path) -> N
         ("[engine]\nthreads = 'two'\n", "engine.threads must be a whole number"),
         ("[engine]\ncompile = 1\n", "engine.compile must be true or false"),
         ("[data]\nname = 'a'\nfile = 'b'\n", "both a name and a file"),
+        ("[train]\nval_fraction = 0.2\n[validation]\nfile = 'b'\n", "val_fraction 0.2 would hold out a part"),
         ("\xff", "is not UTF-8"),
     ],
 )
@@ -150,6 +152,8 @@ def test_a_bad_config_is_one_sentence(toml: str, sentence: str, tmp_path: Path) 
         (["--data", "shakespear"], "did you mean 'shakespeare'"),
         (["--data", "a", "--file", "b"], "either --data or --file"),
         (["--data", ""], "--data is empty"),
+        (["--val-data", "a", "--val-file", "b"], "either --val-data or --val-file"),
+        (["--val-file", "b", "--set", "val_fraction=0.2"], "b: leave one of the two out"),
         (["--config", "none.toml"], "cannot read none.toml"),
         (["--resume", "nowhere"], "nowhere is no run folder"),
         (["--file", "no-such-text"], "no-such-text"),

@@ -133,7 +133,7 @@ def resumed_job(
 def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progress]:
     """Train to the end, or to Ctrl-C; why it ended, and how far it came."""
     output.outlive()
-    corpus = open_corpus(job.data, output, remedy=OF_RESUMED)
+    corpus = open_corpus(job.data, output, remedy=OF_RESUMED.format(""))
     train_text, val_text = corpus.split(job.run.train.val_fraction)
     resolve_engine("torch")  # a sentence where PyTorch is missing
     from tinygpt.reference.lora import LoraEngine

@@ -82,6 +82,13 @@ Data = Annotated[
     ),
 ]
 TextFile = Annotated[Path | None, option("--file", help="your own text: a file or a folder", panel=TEXT)]
+ValFile = Annotated[
+    Path | None, option("--val-file", help="validate on this text, and train on all of the other", panel=TEXT)
+]
+ValData = Annotated[
+    str | None,
+    option("--val-data", help="the same of a corpus by name", panel=TEXT, autocompletion=complete_corpus),
+]
 Budget = Annotated[int | None, option("--budget", help="bytes to fetch of a Hugging Face dataset", panel=TEXT)]
 EngineName = Annotated[
     str | None,

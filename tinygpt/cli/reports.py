@@ -6,6 +6,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
+from tinygpt.cli.corpora import Texts
 from tinygpt.cli.display import Display, duration
 from tinygpt.cli.hosts import FINAL_STEPS
 from tinygpt.cli.output import Output
@@ -41,8 +42,12 @@ def start_event(run: RunConfig, progress: Progress, engine: Engine, corpus: Corp
         "parameters": parameters,
         "engine": engine.name,
         "device": engine.describe(),
-        "data": {"name": corpus.name, "bytes": len(corpus.text), "sha256": corpus.sha256},
+        "data": corpus_facts(corpus),
     }
+
+
+def corpus_facts(corpus: Corpus) -> dict[str, Any]:
+    return {"name": corpus.name, "bytes": len(corpus.text), "sha256": corpus.sha256}
 
 
 def end_event(reason: str, progress: Progress, train_loss: float | None) -> dict[str, Any]:
@@ -59,12 +64,12 @@ def end_event(reason: str, progress: Progress, train_loss: float | None) -> dict
 
 class RunReport:
     def __init__(
-        self, output: Output, settings: TrainSettings, engine: Engine, corpus: Corpus, folder: RunFolder | None
+        self, output: Output, settings: TrainSettings, engine: Engine, texts: Texts, folder: RunFolder | None
     ) -> None:
         self.output = output
         self.settings = settings
         self.engine = engine
-        self.corpus = corpus
+        self.texts = texts
         self.folder = folder
         self.where = shlex.quote(str(folder.path)) if folder is not None else ""
         self.started = time.monotonic()
@@ -73,15 +78,14 @@ class RunReport:
         """Model, machine, text, amount of work, and what does not fit."""
         run, model, train = self.settings.run, self.settings.run.model, self.settings.run.train
         count = parameter_count(model)
-        train_bytes, val_bytes = (len(part) for part in self.corpus.split(train.val_fraction))
+        train_bytes, val_bytes = len(self.texts.train), len(self.texts.val)
         windows = train.batch * train.grad_accum * self.engine.replicas
         tokens = train.steps * windows * model.ctx
-        split = f"{train_bytes:,} train, {val_bytes:,} validation"
         amount = f"{tokens:,} tokens, {tokens / train_bytes:.2f} epochs"
         facts = [
             ("model", f"{self.settings.preset}: {model.describe()}; {count:,} parameters"),
             ("engine", self.engine.describe()),
-            ("corpus", f"{self.corpus.name}: {len(self.corpus.text):,} bytes; {split}"),
+            ("corpus", self.texts.describe()),
             ("run", f"{train.steps:,} steps of {windows} × {model.ctx} bytes: {amount}"),
         ]
         if progress.step:
@@ -89,7 +93,10 @@ class RunReport:
         self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])
         for sentence in corpus_advice(run, train_bytes, val_bytes, count, self.engine.replicas):
             self.output.warn(sentence)
-        display.event(start_event(run, progress, self.engine, self.corpus, parameters=count) | self.where_event())
+        start = start_event(run, progress, self.engine, self.texts.corpus, parameters=count)
+        if self.texts.validation is not None:
+            start["validation"] = corpus_facts(self.texts.validation)
+        display.event(start | self.where_event())
 
     def ended(self, reason: str, progress: Progress, train_loss: float | None, display: Display) -> None:
         display.event(end_event(reason, progress, train_loss) | self.where_event())
@@ -121,6 +128,6 @@ class RunReport:
             self.output.say()
             self.output.say(printable(self.settings.prompt + progress.sample).strip("\n"))
         self.output.say()
-        opening = opening_words(self.corpus.text)
+        opening = opening_words(self.texts.corpus.text)
         prompt = f" --prompt {shlex.quote(opening)}" if opening else ""
         self.output.say(f"Sample from it: tinygpt sample {self.where}{prompt}")

@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.models import warn_of_left_out
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import read_settings
@@ -16,7 +17,7 @@ from tinygpt.core.run.progress import Progress
 from tinygpt.runs import RunFolder
 
 
-def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], output: Output) -> Job:
+def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], texts: TextFlags, output: Output) -> Job:
     from tinygpt.formats import load_tinygpt
 
     settings = read_settings(folder.config).with_values("sample", changes["sample"])
@@ -32,7 +33,8 @@ def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], output: O
     if progress.step and output.main and not folder.plot.exists():
         draw(folder, settings)  # the process before was killed
     train = resumed_training(settings.run.train, changes["train"], progress, output)
-    return Job(settings.with_values("train", train.as_dict()), folder=folder, resumed=checkpoint)
+    settings = texts.moved(settings.with_values("train", train.as_dict()))
+    return Job(settings, folder=folder, resumed=checkpoint)
 
 
 def resumed_training(before: TrainConfig, changes: dict[str, Any], progress: Progress, output: Output) -> TrainConfig:

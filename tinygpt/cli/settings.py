@@ -38,10 +38,16 @@ class DataChoice(NamedTuple):
     def title(self) -> str:
         return Path(self.file).name or self.name
 
+    def stated(self) -> dict[str, Any]:
+        return {key: value for key, value in self._asdict().items() if value}
+
     def facts(self) -> dict[str, Any]:
         """For a checkpoint's header, which travels: a file's name without its folder."""
         facts = {"name": self.title(), "budget": self.budget, "sha256": self.sha256}
         return {key: value for key, value in facts.items() if value}
+
+
+NO_TEXT = DataChoice()
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class TrainSettings:
     sample: SampleConfig = field(default_factory=SampleConfig)
     prompt: str = PROMPT.default
     data: DataChoice = field(default_factory=DataChoice)
+    validation: DataChoice = NO_TEXT  # a text of its own to validate on; else a part of `data` is held out
     engine: EngineChoice = field(default_factory=EngineChoice)
 
     @classmethod
@@ -73,15 +80,36 @@ class TrainSettings:
         train = self.run.train.replace(**values) if section == "train" else self.run.train
         return replace(self, run=RunConfig(model, train))
 
+    def with_validation(self, text: DataChoice) -> TrainSettings:
+        """Validated on that text, and trained on all of the other."""
+        return replace(self, validation=text).with_values("train", {"val_fraction": 0.0})
+
+    def checked(self) -> TrainSettings:
+        """These settings, once they agree with one another."""
+        fraction = self.run.train.val_fraction
+        if self.validation != NO_TEXT and fraction:
+            raise TinyGPTError(
+                f"val_fraction {fraction:g} would hold out a part of the training text, but the run is validated on "
+                f"{self.validation.describe()}: leave one of the two out"
+            )
+        return self
+
+    def data_facts(self) -> dict[str, Any]:
+        """For a checkpoint's header."""
+        apart = {} if self.validation == NO_TEXT else {"validation": self.validation.facts()}
+        return self.data.facts() | apart
+
     def as_toml(self) -> str:
         import tomli_w
 
+        apart = {} if self.validation == NO_TEXT else {"validation": self.validation.stated()}
         return tomli_w.dumps(
             {
                 "preset": self.preset,
                 "model": self.run.model.as_dict(),
                 "train": self.run.train.as_dict(),
-                "data": {key: value for key, value in self.data._asdict().items() if value},
+                "data": self.data.stated(),
+                **apart,
                 "sample": {**self.sample.as_dict(), "prompt": self.prompt},
                 "engine": self.engine._asdict(),
             }
@@ -111,19 +139,25 @@ def read_settings(path: Path) -> TrainSettings:
 
 
 def settings_of(tables: dict[str, Any]) -> TrainSettings:
-    known = ["preset", *SECTIONS, "data", "engine"]
+    known = ["preset", *SECTIONS, "data", "validation", "engine"]
     for name in tables:
         if name not in known:
             raise TinyGPTError(f"there is no section '{name}'{instead(name, known)}")
     preset_name = typed("preset", tables.get("preset", DEFAULT_PRESET), str)
     settings = TrainSettings.of_preset(preset_name)
+    if "validation" in tables:
+        settings = settings.with_validation(text_of(tables, "validation"))
     for section in SECTIONS:
         settings = settings.with_values(section, table(tables, section))
-    data = DataChoice(**typed_table("data", table(tables, "data"), DataChoice))
-    if data.name and data.file:
-        raise TinyGPTError("data has both a name and a file; keep one of them")
     engine = EngineChoice(**typed_table("engine", table(tables, "engine"), EngineChoice))
-    return replace(settings, data=data, engine=engine)
+    return replace(settings, data=text_of(tables, "data"), engine=engine).checked()
+
+
+def text_of(tables: dict[str, Any], section: str) -> DataChoice:
+    text = DataChoice(**typed_table(section, table(tables, section), DataChoice))
+    if text.name and text.file:
+        raise TinyGPTError(f"{section} has both a name and a file; keep one of them")
+    return text
 
 
 def checked_prompt(value: Any) -> str:

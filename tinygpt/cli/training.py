@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tinygpt.cli.corpora import OF_CONFIG, OF_RESUMED, open_corpus, pinned
+from tinygpt.cli.corpora import OF_CONFIG, OF_RESUMED, Texts, open_texts, with_texts
 from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.output import Output
@@ -25,7 +25,6 @@ from tinygpt.runs import RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
-    from tinygpt.data import Corpus
     from tinygpt.engines.base import State
     from tinygpt.formats import Checkpoint
 
@@ -60,7 +59,7 @@ class RunHost(ScreenHost):
 
         if self.folder is not None:
             backend = self.settings.engine.name
-            data = self.settings.data.facts()
+            data = self.settings.data_facts()
             checkpoint = Checkpoint(self.settings.run, state, progress, backend, data, saved_at=timestamp())
             self.folder.save(kind, checkpoint)
 
@@ -70,20 +69,18 @@ def execute(job: Job, output: Output) -> None:
     output.outlive()
     if job.out is not None:
         require_free(job.out)  # before the slow parts, and in every process of torchrun
-    corpus = open_corpus(job.settings.data, output, remedy=OF_CONFIG if job.folder is None else OF_RESUMED)
+    texts = open_texts(job.settings, output, remedy=OF_CONFIG if job.folder is None else OF_RESUMED)
     run = job.settings.run
-    train_text, val_text = corpus.split(run.train.val_fraction)
-    check_corpus(run, len(train_text))
+    check_corpus(run, len(texts.train))
     engine = make_engine(run, job.settings.engine, None if job.resumed is None else job.resumed.state)
-    run_now(engine.load_corpus(train_text, val_text))
+    run_now(engine.load_corpus(texts.train, texts.val))
     settings = replace(
-        job.settings,
-        data=pinned(job.settings.data, corpus),
+        with_texts(job.settings, texts),
         engine=job.settings.engine._replace(name=resolve_choice(job.settings.engine)),
     )
     progress = Progress() if job.resumed is None else job.resumed.progress
-    with prepared_folder(job, settings, corpus, progress) if output.main else nullcontext() as folder:
-        reason = train_in(folder, settings, engine, corpus, progress, output)
+    with prepared_folder(job, settings, texts.corpus.name, progress) if output.main else nullcontext() as folder:
+        reason = train_in(folder, settings, engine, texts, progress, output)
     output.require_stdout()
     if reason == "stopped":
         raise typer.Exit(INTERRUPTED)
@@ -93,15 +90,14 @@ def train_in(
     folder: RunFolder | None,
     settings: TrainSettings,
     engine: Engine,
-    corpus: Corpus,
+    texts: Texts,
     progress: Progress,
     output: Output,
 ) -> str:
     """Run the loop and report on it; why it ended."""
     run = settings.run
-    train_text, val_text = corpus.split(run.train.val_fraction)
     past = folder.read_metrics() if folder is not None else []
-    report = RunReport(output, settings, engine, corpus, folder)
+    report = RunReport(output, settings, engine, texts, folder)
     display = output.display(settings.preset)
     report.before(progress, display)
 
@@ -109,7 +105,7 @@ def train_in(
         host = RunHost(output, display, stop, folder=folder, settings=settings)
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()
-        trainer = Trainer(run, engine, host, len(train_text), len(val_text), progress, prompt, settings.sample)
+        trainer = Trainer(run, engine, host, len(texts.train), len(texts.val), progress, prompt, settings.sample)
         display.begin(run.train.steps, past)
 
         def end(reason: str) -> None:
@@ -122,7 +118,7 @@ def train_in(
     return reason
 
 
-def prepared_folder(job: Job, settings: TrainSettings, corpus: Corpus, progress: Progress) -> RunFolder:
+def prepared_folder(job: Job, settings: TrainSettings, corpus: str, progress: Progress) -> RunFolder:
     """A new folder, or that of the resumed run without what came behind its checkpoint; config.toml is written.
 
     Either is locked.
@@ -133,7 +129,7 @@ def prepared_folder(job: Job, settings: TrainSettings, corpus: Corpus, progress:
     elif job.out is not None:
         folder = RunFolder.create(job.out)
     else:
-        stem = Path(corpus.name).stem if settings.data.file else corpus.name.split("/")[-1]
+        stem = Path(corpus).stem if settings.data.file else corpus.split("/")[-1]
         folder = create_numbered(RUNS, f"{settings.preset}-{stem}")
     folder.write_config(settings.as_toml())
     return folder

@@ -10,7 +10,7 @@ class TinyGPTError(Exception):
 
 
 SHORTEST_START = 3  # letters; fewer begin too many names
-LONGEST_LIST = 40  # names; more would hide the sentence
+LONGEST_LIST = 60  # names; more would hide the sentence
 
 
 def instead(word: str, known: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -13,7 +13,7 @@ from tinygpt.cli.corpora import OF_MEASURED, choose_data, open_corpus
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import DataChoice, read_settings
+from tinygpt.cli.settings import NO_TEXT, DataChoice, read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.select import EngineChoice
@@ -68,11 +68,16 @@ def evaluate(
     if per_byte is not None and per_byte.suffix not in (".csv", ".npy"):
         raise TinyGPTError(f"--per-byte writes .csv or .npy, not '{per_byte.name}'")
     checkpoint = open_model(model, adapter)
-    choice = choose_data(own_data(model), data, file, budget)
-    if choice == DataChoice():
+    own = own_texts(model)
+    choice = choose_data(own.data, data, file, budget)
+    if choice == NO_TEXT:
         raise TinyGPTError("which text? Give --data or --file; only a run knows its own")
     part = split or ("all" if file is not None else "val")
-    text = part_of(choice, part, checkpoint, output)
+    if choice == own.data and part == "val" and own.validation != NO_TEXT:
+        choice = own.validation
+        text = open_corpus(choice, output, remedy=OF_MEASURED).text
+    else:
+        text = part_of(choice, part, checkpoint, output)
     scorer = on_engine(checkpoint, exact_choice(engine, device, threads))
     result = score(scorer, text)
     run_now(scorer.close())
@@ -81,10 +86,19 @@ def evaluate(
     show(output, choice, part, len(text), result)
 
 
-def own_data(model: Path) -> DataChoice:
-    """The text of the run that MODEL is a checkpoint of."""
+class OwnTexts(NamedTuple):
+    """Of the run that a model is a checkpoint of."""
+
+    data: DataChoice = NO_TEXT
+    validation: DataChoice = NO_TEXT
+
+
+def own_texts(model: Path) -> OwnTexts:
     run = locate(model).run
-    return DataChoice() if run is None else read_settings(RunFolder(run).config).data
+    if run is None:
+        return OwnTexts()
+    settings = read_settings(RunFolder(run).config)
+    return OwnTexts(settings.data, settings.validation)
 
 
 def part_of(choice: DataChoice, split: str, checkpoint: Checkpoint, output: Output) -> bytes:
@@ -92,6 +106,11 @@ def part_of(choice: DataChoice, split: str, checkpoint: Checkpoint, output: Outp
         raise TinyGPTError(f"--split must be one of {', '.join(SPLITS)}, not '{split}'")
     corpus = open_corpus(choice, output, remedy=OF_MEASURED)
     train, val = corpus.split(checkpoint.config.train.val_fraction)
+    if split == "val" and not val:
+        raise TinyGPTError(
+            f"the model's run held out nothing of its text, so no part of {choice.describe()} is for validation: "
+            f"say --split all"
+        )
     return {"val": val, "train": train, "all": corpus.text}[split]
 
 

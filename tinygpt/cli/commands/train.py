@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tinygpt.cli import options
-from tinygpt.cli.corpora import choose_data
+from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.options import engine_changes, given, option, setting
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings, parse_assignments, read_settings
@@ -33,6 +33,8 @@ def train(
     preset: options.Preset = None,
     data: options.Data = None,
     file: options.TextFile = None,
+    val_file: options.ValFile = None,
+    val_data: options.ValData = None,
     budget: options.Budget = None,
     config: Annotated[
         Path | None, option("--config", help="settings from a TOML file; flags override them", panel="Run")
@@ -101,6 +103,7 @@ def train(
     for section, values in parse_assignments(assignments or []).items():
         changes[section].update(values)
     machine = engine_changes(engine, device, precision, compile, threads)
+    texts = TextFlags(data, file, budget, val_data, val_file)
     output = Output(json=json, quiet=quiet)
     with ExitStack() as held:
         if resume is not None:
@@ -110,20 +113,20 @@ def train(
             folder = held.enter_context(RunFolder.open(resume))
             if output.main:
                 folder.lock()
-            job = resumed_job(folder, changes, output)
-            before = job.settings.data  # the text may have moved, but must be the same
-            chosen = choose_data(before, data, file, budget)._replace(sha256=before.sha256)
+            job = resumed_job(folder, changes, texts, output)
         else:
-            job = Job(new_settings(config, preset, changes), out=out)
-            chosen = choose_data(job.settings.data, data, file, budget)
-        settings = replace(job.settings, data=chosen, engine=changed(job.settings.engine, machine))
+            job = Job(new_settings(config, preset, changes, texts), out=out)
+        settings = replace(job.settings, engine=changed(job.settings.engine, machine))
         execute(replace(job, settings=settings), output)
 
 
-def new_settings(config: Path | None, preset: str | None, changes: dict[str, dict[str, Any]]) -> TrainSettings:
+def new_settings(
+    config: Path | None, preset: str | None, changes: dict[str, dict[str, Any]], texts: TextFlags
+) -> TrainSettings:
     settings = read_settings(config) if config is not None else TrainSettings.of_preset(preset or DEFAULT_PRESET)
     if preset is not None:
         settings = settings.with_preset(preset)
+    settings = texts.on(settings)
     for section, values in changes.items():
         settings = settings.with_values(section, values)
-    return settings
+    return settings.checked()
