@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -135,6 +136,8 @@ def test_data_list_and_show(text_file: Path) -> None:
     names = [info["name"] for info in json.loads(succeed("data", "list", "--json").stdout)]
     assert names == [info.name for info in data.list_corpora()]
     assert "shakespeare *" in succeed("data", "list").stdout
+    assert re.search(r"task:addition +two numbers and their sum +79\+28=107", succeed("data", "list").stdout)
+    assert "digits 3" in succeed("data", "show", "task:addition:3").stdout
     shown = succeed("data", "show", "--file", text_file, "--bytes", 30).stdout
     assert f"{len(text_file.read_bytes()):,} bytes" in shown and shown.endswith("the big cat sat on the mat.\nth\n")
     assert "--bytes must be at least 0" in one_line_error(tinygpt("data", "show", "--file", text_file, "--bytes", -5))

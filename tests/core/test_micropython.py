@@ -59,5 +59,10 @@ def test_models_with_options_are_the_same_under_both_interpreters(tmp_path):
     assert cpython.count("refused: ") == 4 and "accepted" not in cpython
 
 
+def test_tasks_make_up_the_same_under_both_interpreters(tmp_path):
+    cpython = assert_same((HERE / "portable_tasks.py").read_text(), tmp_path)
+    assert cpython.count("refused: ") == 10 and "accepted" not in cpython
+
+
 def test_the_comparison_sees_a_difference(tmp_path):
     assert micropython("print(1 / 3 == 0.3)", tmp_path) == "False\n"

@@ -20,6 +20,17 @@ def test_the_split_is_the_front_and_the_end() -> None:
             corpus.split(fraction)
 
 
+def test_a_task_holds_out_by_itself() -> None:
+    corpus = load_corpus("task:addition:3", budget=5000)
+    train, val = corpus.split(0.5)
+    assert (corpus.name, corpus.text, corpus.held_out) == ("task:addition:3", train, val)
+    assert 5000 <= len(train) < 5020 and 200 <= len(val) < 220
+    assert load_corpus("task:addition:3", budget=5000).sha256 == corpus.sha256
+    assert Corpus(corpus.name, corpus.text, "", held_out=val[:-1]).sha256 != corpus.sha256
+    with pytest.raises(TinyGPTError, match="must be positive, not -5"):
+        load_corpus("task:addition", budget=-5)
+
+
 def test_the_hash_is_that_of_the_text() -> None:
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert Corpus("empty", b"", "").sha256 == empty
@@ -28,6 +39,8 @@ def test_the_hash_is_that_of_the_text() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(TinyGPTError, match="did you mean 'shakespeare'"):
         load_corpus("shakespear")
+    with pytest.raises(TinyGPTError, match="did you mean 'task:sorting'"):
+        load_corpus("sorting")
     with pytest.raises(TinyGPTError, match="did you mean 'tinystories'"):
         corpus_info("tinystorys")
 

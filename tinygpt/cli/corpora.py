@@ -102,13 +102,13 @@ def full_path(file: Path) -> str:
 
 def open_corpus(choice: DataChoice, output: Output, refresh: bool = False, remedy: str = OF_CONFIG) -> Corpus:
     """Load or fetch the text; where a hash is stated, it is that text or an error that ends with the remedy."""
-    from tinygpt.data import DEFAULT_BUDGET, load_corpus
+    from tinygpt.data import load_corpus
 
     with output.console.status(Text(f"loading {choice.describe()}")) as status:
         corpus = load_corpus(
             choice.name or None,
             file=Path(choice.file) if choice.file else None,
-            budget=choice.budget or DEFAULT_BUDGET,
+            budget=choice.budget or None,
             token=os.environ.get(TOKEN_VARIABLE),
             progress=lambda done, budget, rows: status.update(
                 Text(f"fetching {choice.name}: {done:,} of {budget:,} bytes, {rows:,} rows")

@@ -89,7 +89,7 @@ ValData = Annotated[
     str | None,
     option("--val-data", help="the same of a corpus by name", panel=TEXT, autocompletion=complete_corpus),
 ]
-Budget = Annotated[int | None, option("--budget", help="bytes to fetch of a Hugging Face dataset", panel=TEXT)]
+Budget = Annotated[int | None, option("--budget", help="bytes to take of a Hugging Face dataset or a task", panel=TEXT)]
 EngineName = Annotated[
     str | None,
     option(

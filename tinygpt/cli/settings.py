@@ -29,7 +29,7 @@ class DataChoice(NamedTuple):
 
     name: str = ""
     file: str = ""
-    budget: int = 0  # bytes to fetch of a Hugging Face dataset; 0: the default
+    budget: int = 0  # bytes to take of a Hugging Face dataset or a task; 0: the default
     sha256: str = ""
 
     def describe(self) -> str:

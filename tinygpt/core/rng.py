@@ -17,6 +17,8 @@ EVAL = 3  # counter: (row // 2, 0, 0, 0)
 SAMPLE = 4  # counter: (position, 0, 0, 0)
 DROPOUT = 5  # counter: (element // 4, step, place in the model, batch of the step)
 LORA_INIT = 6  # counter: as INIT
+TASK_DRAW = 7  # counter: (question, attempt, side, block)
+TASK_SPLIT = 8  # counter: 16 bytes of a question
 
 
 def philox(key: tuple[int, int], counter: tuple[int, int, int, int]) -> tuple[int, int, int, int]:

@@ -1,4 +1,4 @@
-"""Training text: one entry point for bundled recipes, local files and Hugging Face datasets."""
+"""Training text: one entry point for bundled recipes, tasks, local files and Hugging Face datasets."""
 
 import os
 from collections.abc import Callable
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tinygpt.cache import cache_dir
 from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.tasks import SYNTAX, TASKS, exercises, is_task
+from tinygpt.core.tasks.task import PREFIX
 from tinygpt.core.text import StreamDecoder, decode, encode
 from tinygpt.data.catalog import HUB_PREFIX, HUB_SYNTAX, catalog, parse_hub_name
 from tinygpt.data.corpus import Corpus
@@ -14,6 +16,7 @@ from tinygpt.data.datasets_server import Cancelled
 from tinygpt.data.hub import DEFAULT_BUDGET, Progress, load_rows
 from tinygpt.data.local import load_path
 from tinygpt.data.recipes import RECIPES, load_recipe
+from tinygpt.data.tasks import TEXT_BYTES, load_task
 
 __all__ = [
     "DEFAULT_BUDGET",
@@ -44,11 +47,11 @@ class CorpusInfo:
     size: str
     language: str
     licence: str
-    source: str  # the package or the dataset it comes from
+    source: str  # the package or the dataset it comes from, or that it is made up
 
 
 def list_corpora() -> list[CorpusInfo]:
-    """Recipes first, then the Hugging Face catalog."""
+    """Recipes first, then the tasks, then the Hugging Face catalog."""
     recipes = [
         CorpusInfo(r.name, r.title, r.description, r.size, "en", "public domain", f"package {r.package}")
         for r in RECIPES.values()
@@ -57,7 +60,19 @@ def list_corpora() -> list[CorpusInfo]:
         CorpusInfo(e.name, e.title, e.description, e.size, e.language, e.licence, f"dataset {e.dataset}")
         for e in catalog().values()
     ]
-    return recipes + hub
+    return recipes + list_tasks() + hub
+
+
+def list_tasks() -> list[CorpusInfo]:
+    infos = []
+    for task in TASKS:
+        name = PREFIX + task.name
+        description = (
+            f"{task.help}, as in {exercises(name).example()}. The difficulty is {task.measure}, from {task.low} to "
+            f"{task.high}, {task.default} unless stated: {name}:{task.default}. All that can be stated: {SYNTAX}."
+        )
+        infos.append(CorpusInfo(name, task.help, description, "any", "none", "public domain", "made up, line by line"))
+    return infos
 
 
 def corpus_info(name: str) -> CorpusInfo:
@@ -71,15 +86,16 @@ def load_corpus(
     source: str | None = None,
     *,
     file: Path | None = None,
-    budget: int = DEFAULT_BUDGET,
+    budget: int | None = None,
     token: str | None = None,
     progress: Progress | None = None,
     cancelled: Callable[[], bool] | None = None,
     refresh: bool = False,
 ) -> Corpus:
-    """The text of a named corpus, of an `hf:` dataset or of a file or folder; `shakespeare` when nothing is named.
+    """The text of a named corpus, an `hf:` dataset, a `task:` or a file or folder; `shakespeare` when nothing is named.
 
-    `budget`, `token`, `progress` and `cancelled` concern Hugging Face datasets; `refresh` ignores what is cached.
+    `budget` is in bytes, of a Hugging Face dataset (unless stated DEFAULT_BUDGET) or of a task (TEXT_BYTES); `token`,
+    `progress` and `cancelled` concern Hugging Face datasets; `refresh` ignores what is cached.
     """
     if file is not None:
         if source is not None:
@@ -88,18 +104,30 @@ def load_corpus(
     name = DEFAULT_CORPUS if source is None else source
     if name in RECIPES:
         return load_recipe(RECIPES[name], refresh=refresh)
+    if is_task(name):
+        return load_task(name, TEXT_BYTES if budget is None else budget)
     if name in catalog():
         rows = catalog()[name].rows
     elif name.startswith(HUB_PREFIX):
         rows = parse_hub_name(name)
     else:
         raise unknown(name)
-    return load_rows(name, rows, budget=budget, token=token, progress=progress, cancelled=cancelled, refresh=refresh)
+    return load_rows(
+        name,
+        rows,
+        budget=DEFAULT_BUDGET if budget is None else budget,
+        token=token,
+        progress=progress,
+        cancelled=cancelled,
+        refresh=refresh,
+    )
 
 
 def unknown(name: str) -> TinyGPTError:
     if os.path.exists(os.path.expanduser(name)):
         return TinyGPTError(f"There is no corpus {name!r}, but there is such a path: use --file {name}.")
-    closest = nearest(name, [*RECIPES, *catalog()])
+    tasks = [task.name for task in TASKS]
+    closest = nearest(name, [*RECIPES, *tasks, *catalog()])
+    closest = PREFIX + closest if closest in tasks else closest
     meant = f"did you mean {closest!r}?" if closest else f"see `tinygpt data list`, or name it as {HUB_SYNTAX}."
     return TinyGPTError(f"There is no corpus {name!r}: {meant}")

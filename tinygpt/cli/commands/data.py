@@ -17,6 +17,7 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.cli.settings import DataChoice
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.tasks import exercises, is_task
 from tinygpt.core.text import decode
 from tinygpt.runs import writing
 from tinygpt.terminal import printable
@@ -36,21 +37,29 @@ Name = Annotated[
 
 @data.command("list")
 def list_all(json: options.Json = False) -> None:
-    """All named corpora: assembled from packages, or fetched from Hugging Face."""
+    """All named corpora: assembled from packages, fetched from Hugging Face, or made up as a task to be scored."""
     from tinygpt.data import DEFAULT_CORPUS, list_corpora
 
     if json:
         typer.echo(jsonlib.dumps([asdict(info) for info in list_corpora()]))
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("name", "text", "size"):
-        table.add_column(column)
+    texts, tasks = columns("name", "text", "size"), columns("task", "what is asked", "example")
     for info in list_corpora():
         name = Text.assemble((info.name, "bold"), " *") if info.name == DEFAULT_CORPUS else info.name
-        table.add_row(name, info.title, info.size)
+        if is_task(info.name):
+            tasks.add_row(name, info.title, exercises(info.name).example())
+        else:
+            texts.add_row(name, info.title, info.size)
     output = Output()
-    output.console.print(table)
+    output.console.print(texts, "", tasks, sep="\n")
     output.say("\n* the default. More about one: tinygpt data show NAME")
+
+
+def columns(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for name in names:
+        table.add_column(name)
+    return table
 
 
 @data.command()
