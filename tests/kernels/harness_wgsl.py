@@ -1,6 +1,6 @@
 """Runs one op's WGSL kernels through wgpu-py on a case's arrays: every tensor in a buffer of its own, with guards.
 
-A test module that imports this is skipped where there is no adapter.
+Whoever imports this is skipped where there is no adapter.
 """
 
 import functools
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wgsl_case import GUARD, GUARD_BITS, op_and_arrays, outputs_of
+from cases import call_of
+from wgsl_case import GUARD, GUARD_BITS, outputs_of, stored_arrays
 from words import as_words
 
 from tinygpt.core.ops.gpu import Device, Dispatch, Target
@@ -34,7 +35,7 @@ def gpu() -> Any:
 
 def run_kernel(kernel: str, case: dict[str, Any], device: Device, slices: int = 1, times: int = 1) -> dict[str, Any]:
     """The outputs that the case has after so many runs, by name; the case is left as it was."""
-    op, stored = op_and_arrays(kernel, case, slices)
+    op, stored = call_of(kernel, case), stored_arrays(kernel, case, slices)
     buffers = {name: buffer_with(array) for name, array in stored.items()}
     play(op.declared.dispatch(op, Target(device, slices)), buffers, stored, times)
     after = {}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from harness import AlignedArena, cpu_lanes, poisoned, replay
+from harness_cpp import AlignedArena, cpu_lanes, poisoned, replay
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import SampleConfig

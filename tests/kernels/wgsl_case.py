@@ -1,12 +1,13 @@
-"""A case's op and arrays as WGSL kernels take them: gradients in slices, NaN behind every tensor."""
+"""A case's arrays as WGSL kernels take them: gradients in slices, NaN behind every tensor."""
 
 from typing import Any
 
 import numpy as np
+from cases import is_gradient
 from words import as_words, from_words
 
 from tinygpt.core.ops.gpu import SLICE_LINE
-from tinygpt.core.ops.op import KERNELS, Op, Tensor, float_bits
+from tinygpt.core.ops.op import KERNELS
 
 GUARD = 64  # floats behind every tensor
 GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes it
@@ -31,26 +32,11 @@ def unsliced(flat: np.ndarray, slices: int, like: np.ndarray) -> np.ndarray:
     return whole[: like.size].reshape(like.shape)
 
 
-def is_gradient(kernel: str, name: str) -> bool:
-    return name == "grads" or (name in KERNELS[kernel].updated and name.startswith("d"))
-
-
-def op_and_arrays(kernel: str, case: dict[str, Any], slices: int) -> tuple[Op, dict[str, np.ndarray]]:
-    """The case's call, and what lies in the buffer of each tensor before it."""
-    signature = KERNELS[kernel]
-    names = signature.tensors
-    tensors: dict[str, Tensor | None] = {}
-    stored: dict[str, np.ndarray] = {}
-    for name in names:
-        if case[name] is None:
-            tensors[name] = None
-            continue
-        array = np.asarray(case[name])
-        kind = "grad" if is_gradient(kernel, name) else "temp"
-        tensors[name] = Tensor(name, array.shape, kind, signature.dtypes.get(name, "f32"))
-        stored[name] = sliced(array, slices) if is_gradient(kernel, name) else array
-    scalars = [float_bits(case[name]) for name in signature.scalars]
-    return Op(kernel, [tensors[name] for name in names], [case[name] for name in signature.dims], scalars), stored
+def stored_arrays(kernel: str, case: dict[str, Any], slices: int) -> dict[str, np.ndarray]:
+    """What lies in the buffer of each of the case's tensors before its call."""
+    names = [name for name in KERNELS[kernel].tensors if case[name] is not None]
+    arrays = {name: np.asarray(case[name]) for name in names}
+    return {name: sliced(arrays[name], slices) if is_gradient(kernel, name) else arrays[name] for name in names}
 
 
 def outputs_of(

@@ -1,13 +1,14 @@
-"""The compiled modules, kernel by kernel, against the specification: every case of the table, in one run of Node."""
+"""The compiled modules, kernel by kernel, against the specification: every case, in one run of Node."""
 
 import numpy as np
 import pytest
-from cases import ALL_CASES, assert_matches_spec, case_id, make_case
-from harness import GUARD, AlignedArena
+from all_cases import ALL_CASES
+from cases import assert_matches_spec, call_of, case_id, make_case
+from harness_cpp import GUARD, AlignedArena
 from words import as_words
 
 from tinygpt.core.ops import KERNEL_NAMES
-from tinygpt.core.ops.op import KERNELS, Op, float_bits
+from tinygpt.core.ops.op import KERNELS
 
 MODULES = [("scalar", 1, False), ("simd", 1, False), ("relaxed", 1, False), ("relaxed", 3, False), ("simd", 2, True)]
 
@@ -17,7 +18,7 @@ class Cases:
 
     def __init__(self):
         self.made = [make_case(kernel, dims, dtype=np.float32) for kernel, dims in ALL_CASES]
-        self.ops = [self.op(kernel, case) for (kernel, _), case in zip(ALL_CASES, self.made, strict=True)]
+        self.ops = [call_of(kernel, case) for (kernel, _), case in zip(ALL_CASES, self.made, strict=True)]
         sizes = [a.size + 2 * GUARD for case in self.made for a in case.values() if isinstance(a, np.ndarray)]
         sizes += [op.scratch_floats() + 2 * GUARD for op in self.ops]
         self.arena = AlignedArena(sum(sizes) + GUARD)
@@ -31,11 +32,6 @@ class Cases:
             self.words += [KERNEL_NAMES.index(kernel), len(words) + 2, *words]
             self.places.append(places)
         self.before = self.arena.floats.copy()
-
-    def op(self, kernel, case):
-        signature = KERNELS[kernel]
-        scalars = [float_bits(case[name]) for name in signature.scalars]
-        return Op(kernel, [], [case[name] for name in signature.dims], scalars)
 
     def run(self, runner, build, threads, force64):
         playbook = {"buffers": [self.before.nbytes], "programs": {"all": {"words": self.words, "commit": 0}}}

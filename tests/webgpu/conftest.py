@@ -2,4 +2,4 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))  # the one table of kernel cases
+sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))  # the kernels' cases

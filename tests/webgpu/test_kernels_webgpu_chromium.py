@@ -1,11 +1,13 @@
-"""The cases of the kernels' table on Chromium's SwiftShader, in one go, against the specification."""
+"""Every kernel's cases on Chromium's SwiftShader, in one go, against the specification."""
 
 import numpy as np
 import pytest
-from cases import ALL_CASES, CASES, CPU_ONLY, assert_matches_spec, case_id, make_case
-from wgsl_case import GUARD, GUARD_BITS, op_and_arrays, outputs_of
+from all_cases import ALL_CASES, CPU_ONLY
+from cases import assert_matches_spec, call_of, case_id, make_case
+from wgsl_case import GUARD, GUARD_BITS, outputs_of, stored_arrays
 from words import as_words
 
+from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.gpu import Target
 from tinygpt.core.plan.gpu.playbook import Pipelines, device_of
 
@@ -46,7 +48,7 @@ class CaseRun:
     def __init__(self, kernel, dims, device, buffers, pipelines):
         self.kernel, self.dims = kernel, dims
         self.case = make_case(kernel, dims, dtype=np.float32)
-        op, self.stored = op_and_arrays(kernel, self.case, SLICES)
+        op, self.stored = call_of(kernel, self.case), stored_arrays(kernel, self.case, SLICES)
         self.buffers, self.places = buffers, {}
         for name, array in self.stored.items():
             self.place(name, array)
@@ -114,7 +116,7 @@ def cases(gpu_chromium):
 
 def test_every_kernel_equals_the_specification(gpu_chromium, cases):
     buffers, pipelines, light, _ = cases
-    assert {run.kernel for run in light} == set(CASES) - set(CPU_ONLY)
+    assert {run.kernel for run in light} == set(KERNEL_NAMES) - set(CPU_ONLY)
     check(gpu_chromium, buffers, pipelines, light)
 
 

@@ -1,14 +1,72 @@
 """Start values against the scalar generator, the libraries' log and cos, and the moments of a normal."""
 
 import hashlib
+import struct
 
 import numpy as np
+from cases import make_case, run_spec
+from kernel_tests import KernelTests, on
 
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.presets import preset
 from tinygpt.core.rng import INIT, philox
 from tinygpt.kernels.init import exact_cos_sin, exact_log, initial_weights, normal_draws
 from tinygpt.kernels.philox import philox_words
+
+
+def normal_case(size, start, P, seed, index, std):
+    high, low = struct.unpack(">II", struct.pack(">d", std))
+    drawn = {"seed": seed, "purpose": INIT, "index": index, "std_high": high, "std_low": low}
+    return {"size": size, "P": P, "start": start, **drawn}
+
+
+class Filling(KernelTests, register=False):
+    """Of a part of a tensor."""
+
+    exact = True
+    on_gpu = False
+
+    def shape(self, name, dims):
+        return (dims["size"],)
+
+
+class TestNormal(Filling):
+    kernel = "normal"
+    cases = [
+        normal_case(*given)
+        for given in [
+            (1, 0, 1, 0, 0, 1.0),
+            (5, 3, 2, 1, 3, 0.02),
+            (93, 31, 31, 1337, 5, 0.02),
+            (10_007, 0, 10_007, 2**32 - 1, 7, 1 / 3),
+            (60_000, 1, 59_999, 42, 2, 0.005),
+        ]
+    ]
+
+    @on("cases")
+    def test_spec_is_the_formula(self, dims):
+        """Of Box and Muller."""
+        case = make_case("normal", dims)
+        (std,) = struct.unpack(">d", struct.pack(">II", dims["std_high"], dims["std_low"]))
+        words = [philox((dims["seed"], INIT), (i, 0, dims["index"], 0)) for i in range(-(-dims["P"] // 4))]
+        u = np.array(words, float)[:1000].reshape(-1, 2) / 2**32
+        radius, angle = np.sqrt(-2 * np.log(u[:, 0] + 2.0**-32)), 2 * np.pi * u[:, 1]
+        draws = (std * np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)).reshape(-1)[: dims["P"]]
+        y, first, end = run_spec("normal", case)["y"], dims["start"], dims["start"] + dims["P"]
+        assert np.array_equal(np.delete(y, np.s_[first:end]), np.delete(case["y"], np.s_[first:end]))
+        np.testing.assert_allclose(y[first : first + len(draws)], draws, rtol=2**-23, atol=1e-15 * std)
+
+
+class TestConstant(Filling):
+    kernel = "constant"
+    cases = [
+        {"size": size, "P": P, "start": start, "value": value}
+        for size, start, P, value in [(1, 0, 1, 1.0), (77, 7, 70, 0.0), (1000, 333, 333, 0.1)]
+    ]
+
+    def formula(self, *, y, P, start, value):
+        y[start : start + P] = value
+        return {"y": y}
 
 
 def test_vectorised_philox_equals_the_scalar_one():

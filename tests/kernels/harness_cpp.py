@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from cases import call_of
 from words import as_words, from_words
 
 from tinygpt.core.ops import KERNEL_NAMES
-from tinygpt.core.ops.op import KERNELS, Op, float_bits
+from tinygpt.core.ops.op import KERNELS
 from tinygpt.engines import native
 from tinygpt.engines.native import DONE, library
 
@@ -30,7 +31,7 @@ def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1, 
     signature = KERNELS[kernel]
     names = signature.tensors
     arrays = {name: np.asarray(case[name]) for name in names if case[name] is not None}
-    op = Op(kernel, [], [case[name] for name in signature.dims], [float_bits(case[name]) for name in signature.scalars])
+    op = call_of(kernel, case)
     scratch = np.full(op.scratch_floats(), np.nan, np.float32)
 
     arena = AlignedArena(sum(a.size + 2 * GUARD for a in [*arrays.values(), scratch]) + GUARD)

@@ -1,0 +1,146 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from cases import make_case
+from kernel_tests import KernelTests, device_with
+from rounding import DIVIDE, SQRT, U, gamma
+from shapes import FLAT
+
+from tinygpt.kernels.spec import SPEC
+
+BETA1, BETA2, EPS = 0.9, 0.95, 1e-8
+STEPS = 20
+ROWS = 3
+# A step of either side rounds its weights, moments and update by some ten operations of 2^-53 each.
+TOLERANCE = STEPS * 2 * 10 * 2.0**-53
+
+
+class TestGradNorm(KernelTests):
+    kernel = "grad_norm"
+    cases = [{"P": P, "limit": limit} for P in (1, 5, 64, 1027, 4096) for limit in (0.0, 1.0, 1000.0)]
+    wgsl_cases = [{"P": 50000, "limit": 1.0}]  # several partial sums
+
+    def formula(self, *, grads, limit, **_):
+        norm = torch.linalg.vector_norm(grads)
+        return {"norm": torch.stack([norm, (limit / (norm + 1e-6)).clamp(max=1) if limit else torch.ones_like(norm)])}
+
+    def bound(self, *, grads, P, limit, **_):
+        norm = np.sqrt(np.square(grads).sum())
+        relative = gamma(P + 1) / 2 + SQRT  # a square root halves a relative error
+        factor = min(1.0, limit / (norm + 1e-6)) if limit else 0.0
+        return {"norm": np.array([norm * relative, factor * (relative + DIVIDE + 2 * U)])}
+
+
+def one_row_of_rates(normal, dims, random):
+    lr, t = 3e-4, 7
+    rates = np.full_like(normal, np.nan)
+    rates[dims["counters"][0] % dims["rows"]] = lr / (1 - BETA1**t), 1 / math.sqrt(1 - BETA2**t), lr * 0.1
+    return rates
+
+
+class TestAdamw(KernelTests):
+    kernel = "adamw"
+    cases = [
+        {"P": P, "decayed": decayed, "rows": 1 + i, "counters": [10 * i, 1, 2, 3]}
+        for i, (P, decayed) in enumerate(FLAT)
+    ]
+    long_cases = [{"P": 8192, "decayed": 100, "rows": 3, "counters": [4, 0, 0, 0]}]
+    fills = {
+        "norm": lambda normal, dims, random: np.array([2.5, 0.4]),
+        "rates": one_row_of_rates,
+        "weights": lambda normal, dims, random: 0.02 * normal,
+        "m": lambda normal, dims, random: 0.02 * normal,
+        "v": lambda normal, dims, random: 1e-4 * normal**2,
+    }
+    scalars = {"beta1": BETA1, "beta2": BETA2, "eps": EPS}
+
+    @pytest.mark.parametrize("limit", [0.0, 0.5, 1e6])
+    @pytest.mark.parametrize("decayed, rest", [(12, 5), (1, 0), (0, 3)])
+    @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+    def test_spec_is_the_formula(self, limit, decayed, rest, weight_decay):
+        """Many steps are torch's."""
+        random = np.random.default_rng(5)
+        P = decayed + rest
+        weights, m, v = random.normal(size=P), np.zeros(P), np.zeros(P)
+        matrix = torch.tensor(weights[:decayed], requires_grad=True)
+        vector = torch.tensor(weights[decayed:], requires_grad=True)
+        groups = [{"params": [matrix], "weight_decay": weight_decay}, {"params": [vector], "weight_decay": 0.0}]
+        optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(BETA1, BETA2), eps=EPS)
+        rates, counters = np.full((ROWS, 3), np.nan), np.zeros(4, int)
+        for t in range(1, STEPS + 1):
+            lr = 0.01 / t
+            grads = random.normal(size=P)
+            matrix.grad, vector.grad = torch.tensor(grads[:decayed]), torch.tensor(grads[decayed:])
+            total = torch.nn.utils.clip_grad_norm_([matrix, vector], limit or math.inf)
+            for group in optimizer.param_groups:
+                group["lr"] = lr
+            optimizer.step()
+
+            norm = np.full(2, np.nan)
+            SPEC["grad_norm"](grads=grads, norm=norm, P=P, limit=limit)
+            rates[counters[0] % ROWS] = lr / (1 - BETA1**t), 1 / math.sqrt(1 - BETA2**t), lr * weight_decay
+            given = {"grads": grads, "norm": norm, "rates": rates, "counters": counters}
+            moved = {"weights": weights, "m": m, "v": v}
+            settings = {"P": P, "decayed": decayed, "rows": ROWS, "beta1": BETA1, "beta2": BETA2, "eps": EPS}
+            SPEC["adamw"](**given, **moved, **settings)
+            SPEC["count"](counters=counters, which=0)
+
+            assert norm[0] == pytest.approx(total.item(), rel=P * 2.0**-53)
+            wanted = torch.cat([matrix, vector]).detach().numpy()
+            assert np.abs(weights - wanted).max() <= TOLERANCE * np.abs(wanted).max()
+
+    def bound(self, *, grads, norm, rates, counters, weights, m, v, rows, beta1, beta2, eps, **_):
+        step_size, root_correction, _decay = rates[counters[0] % rows]
+        g = np.abs(grads * norm[1])
+        m_size = np.abs(m) + (1 - beta1) * g  # also where m moves by (1 - beta1) (g - m)
+        m_new = np.abs(beta1 * m + (1 - beta1) * grads * norm[1])
+        v_new = beta2 * v + (1 - beta2) * g * g
+        denominator = np.sqrt(v_new) * root_correction + eps
+        m_off = 4 * U * m_size
+        relative = gamma(6) / 2 + SQRT + DIVIDE + 4 * U  # of v under the root, of the root, and of what follows
+        update_off = step_size / denominator * (m_off + m_new * relative)
+        return {
+            "weights": 3 * U * np.abs(weights) + U * step_size * m_new / denominator + update_off,
+            "m": m_off,
+            "v": gamma(6) * v_new,
+        }
+
+
+def test_spec_a_gradient_below_the_limit_is_left_alone_and_one_above_is_brought_down():
+    grads, norm = np.array([3.0, 4.0]), np.empty(2)
+    for limit, factor in [(0.0, 1.0), (6.0, 1.0), (1.0, 1.0 / (5.0 + 1e-6))]:
+        SPEC["grad_norm"](grads=grads, norm=norm, P=2, limit=limit)
+        assert norm.tolist() == [5.0, factor]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_spec_a_gradient_that_is_no_number_is_not_hidden(bad):
+    norm = np.empty(2)
+    SPEC["grad_norm"](grads=np.array([1.0, bad]), norm=norm, P=2, limit=1.0)
+    assert not math.isfinite(norm[0])
+    assert not norm[1] > 0
+
+
+@pytest.mark.parametrize("subgroups", [False, True], ids=["plain", "subgroups"])
+@pytest.mark.parametrize("limit", [0.0, 1.0])
+@pytest.mark.parametrize("bad, place", [(np.nan, 0), (np.nan, 4999), (-np.nan, 2500), (np.inf, 17)])
+def test_wgsl_a_bad_gradient_shows_in_the_norm(bad, place, limit, subgroups, wgsl):
+    case = make_case("grad_norm", {"P": 5000, "limit": limit}, dtype=np.float32)
+    case["grads"][place] = bad
+    norm = wgsl.run_kernel("grad_norm", case, device_with(subgroups=subgroups), 2)["norm"]
+    if np.isnan(bad):
+        assert np.isnan(norm[0])
+        assert np.isnan(norm[1]) if limit else norm[1] == 1
+    else:
+        assert norm[0] == np.inf
+        assert norm[1] == (0 if limit else 1)
+
+
+def test_wgsl_a_bad_gradient_reaches_the_weights(wgsl):
+    case = make_case("adamw", {"P": 64, "decayed": 32, "rows": 1, "counters": [0] * 4}, dtype=np.float32)
+    case["norm"][:] = np.nan
+    outputs = wgsl.run_kernel("adamw", case, device_with())
+    for name in ("weights", "m", "v"):
+        assert np.isnan(outputs[name]).all()

@@ -1,0 +1,213 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from cases import assert_matches_spec, call_of, case_id, make_case
+from kernel_tests import BOTH_ROUND, KernelTests, device_with
+from rounding import U, exp_error, gamma, softmax_errors
+
+from tinygpt.core.ops import attention
+from tinygpt.core.ops.gpu import Device, Target
+from tinygpt.kernels.attention import join_heads, split_heads
+from tinygpt.kernels.spec import SPEC
+
+BTHD = [(1, 1, 1, 1), (2, 1, 3, 5), (3, 5, 1, 16), (1, 17, 2, 5), (2, 33, 3, 16), (1, 65, 2, 32), (1, 100, 1, 48)]
+BTHD += [(2, 64, 2, 64), (1, 129, 1, 1)]
+CASES = [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD]
+LARGE = [{"B": 1, "T": T, "H": 1, "D": D} for T, D in [(512, 32), (300, 20), (130, 64), (96, 128)]]
+FOLDED = [{"B": 2, "T": 33, "H": 2, "D": D} for D in (5, 16)]
+KERNELS = ("attention", "attention_backward")
+
+
+def scores_and_errors(q, k):
+    """Scores of the last rows of q's sequence (all of them, or the newest alone) over all rows of k."""
+    rows, D = q.shape[-2:]
+    T = k.shape[-2]
+    seen = np.tri(T, dtype=bool)[T - rows :]
+    scores = np.where(seen, q @ k.swapaxes(-1, -2) / math.sqrt(D), -np.inf)
+    return scores, gamma(D + 3) * (np.abs(q) @ np.abs(k).swapaxes(-1, -2)) / math.sqrt(D)
+
+
+def attend(q, k, v):
+    """Errors of y and of the log-sum-exp."""
+    p, p_off, lse_off = softmax_errors(*scores_and_errors(q, k))
+    return (p * (p_off + gamma(k.shape[-2] + 1))) @ np.abs(v), lse_off
+
+
+def softmax_mean(q, keys, values):
+    """One row of attention, written out; and its log-sum-exp."""
+    scores = [(q * k).sum() / math.sqrt(len(q)) for k in keys]
+    weights = [math.exp(score) for score in scores]
+    mixed = sum(weight * value for weight, value in zip(weights, values, strict=True))
+    return mixed / sum(weights), math.log(sum(weights))
+
+
+class TestAttention(KernelTests):
+    kernel = "attention"
+    cases = [*CASES, {"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}]
+    cpp_cases = LARGE[:2]
+    wgsl_cases = LARGE
+    long_cases = FOLDED
+
+    def formula(self, *, qkv, B, T, H, D, **_):
+        q, k, v = qkv.reshape(B, T, 3, H, D).permute(2, 0, 3, 1, 4)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+        scores = (q @ k.transpose(2, 3) / math.sqrt(D)).masked_fill(hidden, -math.inf)
+        return {"y": y.transpose(1, 2), "lse": scores.logsumexp(dim=-1)}
+
+    def bound(self, *, qkv, B, T, H, D, **_):
+        y_off, lse_off = attend(*split_heads(qkv, B, T, H, D))
+        return {"y": join_heads(y_off[None]), "lse": lse_off}
+
+
+class TestAttentionBackward(KernelTests):
+    kernel = "attention_backward"
+    cases = CASES
+    cpp_cases = LARGE[:2]
+    wgsl_cases = LARGE
+    long_cases = FOLDED
+    forward = "attention"
+    small_cases = [
+        {"B": B, "T": T, "H": H, "D": D}
+        for B, T, H, D in [(1, 1, 1, 1), (2, 1, 2, 3), (1, 2, 1, 1), (2, 5, 3, 3), (1, 9, 1, 5)]
+    ]
+
+    def settle(self, case):
+        SPEC["attention"](**{name: case[name] for name in ("qkv", "y", "lse", "B", "T", "H", "D")})
+
+    def bound(self, *, dy, qkv, y, lse, B, T, H, D, **_):
+        q, k, v = split_heads(qkv, B, T, H, D)
+        (dY,), (Y,) = split_heads(dy, B, T, H, D), split_heads(y, B, T, H, D)
+        scores, scores_off = scores_and_errors(q, k)
+        exponent = np.where(np.isfinite(scores), scores - lse[..., None], 0)
+        p = np.exp(scores - lse[..., None])
+        p_off = scores_off + exp_error(exponent) + 2 * U * (np.abs(lse)[..., None] + np.abs(exponent))  # relative
+        delta = (dY * Y).sum(axis=-1, keepdims=True)
+        ds = p * np.abs(dY @ v.swapaxes(-1, -2) - delta)
+        parts = np.abs(dY) @ np.abs(v).swapaxes(-1, -2) + np.abs(dY * Y).sum(axis=-1, keepdims=True)
+        ds_off = ds * (p_off + gamma(T + 4)) + p * gamma(D + 1) * parts
+        dq_off = ds_off @ np.abs(k) / math.sqrt(D)
+        dk_off = ds_off.swapaxes(-1, -2) @ np.abs(q) / math.sqrt(D)
+        dv_off = (p * (p_off + gamma(T + 1))).swapaxes(-1, -2) @ np.abs(dY)
+        return {"dqkv": join_heads(np.stack([dq_off, dk_off, dv_off]))}
+
+
+class TestCacheFill(KernelTests):
+    kernel = "cache_fill"
+    cases = [{"T": T, "C": C} for T, C in [(1, 1), (5, 3), (17, 48), (33, 100)]]
+    long_cases = [{"T": 100, "C": 100}]
+    exact = True
+
+    def formula(self, *, qkv, C, **_):
+        return {"cache_k": qkv[:, C : 2 * C], "cache_v": qkv[:, 2 * C :]}
+
+
+class TestAttentionOne(KernelTests):
+    kernel = "attention_one"
+    cases = [
+        {"T": T, "H": H, "D": D, "position": p}
+        for T, H, D, p in [
+            (1, 1, 1, 0),
+            (5, 3, 5, 4),
+            (17, 2, 16, 0),
+            (33, 3, 32, 20),
+            (65, 1, 48, 64),
+            (100, 2, 64, 98),
+        ]
+    ]
+    wgsl_cases = [{"T": 700, "H": 5, "D": 36, "position": 600}]  # chunks of rows whose top grows, two tiles
+
+    def settle(self, case):
+        for name in ("cache_k", "cache_v"):
+            case[name][case["position"][0] :] = np.nan
+
+    def written(self, name, output, dims):
+        return output[: dims["position"] + 1] if name.startswith("cache") else output
+
+    def formula(self, *, qkv, position, cache_k, cache_v, H, D, **_):
+        q, cache_k[position], cache_v[position] = qkv.reshape(3, H * D)
+        keys, values = (cache[: position + 1].reshape(-1, H, D) for cache in (cache_k, cache_v))
+        y = [softmax_mean(q.reshape(H, D)[h], keys[:, h], values[:, h])[0] for h in range(H)]
+        return {"y": torch.stack(y), "cache_k": cache_k, "cache_v": cache_v}
+
+    def bound(self, *, qkv, position, cache_k, cache_v, H, D, **_):
+        rows = int(position[0])
+        q, k, v = np.split(qkv, 3, axis=1)  # [1,C]
+        keys, values = np.concatenate([cache_k[:rows], k]), np.concatenate([cache_v[:rows], v])
+        y_off, _lse_off = attend(*[split_heads(part, 1, len(part), H, D)[0] for part in (q, keys, values)])
+        copied = np.zeros_like(cache_k)
+        return {"y": join_heads(y_off[None]), "cache_k": copied, "cache_v": copied}
+
+
+@pytest.mark.parametrize("dims", CASES, ids=case_id)
+def test_spec_step_by_step_and_row_by_row_is_attention(dims):
+    """Written out; and with half of the sequence through cache_fill, the other half through attention_one."""
+    dims = dims | {"B": 1}
+    T, H, D = (dims[name] for name in "THD")
+    case = make_case("attention", dims)
+    q, k, v = case["qkv"].reshape(T, 3, H, D).swapaxes(0, 1)
+    rows = [[softmax_mean(q[t, h], k[: t + 1, h], v[: t + 1, h]) for t in range(T)] for h in range(H)]
+    y = np.array([[mixed for mixed, _ in head] for head in rows]).swapaxes(0, 1).reshape(T, H * D)
+    lse = [[lse for _, lse in head] for head in rows]
+    assert_matches_spec("attention", dims, {"y": y, "lse": lse}, unit=BOTH_ROUND)
+
+    C, half, qkv = H * D, T // 2, case["qkv"]
+    cache_k, cache_v = np.full((T, C), np.nan), np.full((T, C), np.nan)
+    SPEC["cache_fill"](qkv=qkv[:half], cache_k=cache_k[:half], cache_v=cache_v[:half], T=half, C=C)
+    for t in range(half, T):
+        newest = {"qkv": qkv[t : t + 1], "position": np.array([t]), "y": y[t : t + 1]}
+        SPEC["attention_one"](**newest, cache_k=cache_k, cache_v=cache_v, T=T, H=H, D=D)
+    assert_matches_spec("attention", dims, {"y": y, "lse": lse}, unit=BOTH_ROUND)
+    assert (np.hstack([cache_k, cache_v]) == qkv[:, C:]).all()
+
+
+# --- tiles of scores on a GPU --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dims", LARGE, ids=case_id)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_wgsl_large_tiles(kernel, dims, wgsl):
+    """With as much workgroup memory as the adapter has."""
+    roomy = device_with(max_shared=wgsl.gpu().limits["max-compute-workgroup-storage-size"])
+    case = make_case(kernel, dims, dtype=np.float32)
+    assert_matches_spec(kernel, dims, wgsl.run_kernel(kernel, case, roomy))
+
+
+# Rows and columns of the tile, of which T is no multiple; blocks of rows; one to four shares of a row; idle lanes.
+TILES = [(8, 8, 1), (8, 2, 2), (4, 3, 1), (4, 4, 2), (2, 8, 1), (3, 1, 1), (16, 2, 1)]
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_wgsl_every_tile_gives_the_same(kernel, tile, wgsl, monkeypatch):
+    monkeypatch.setattr(attention, "attention_tiles", lambda op, device: tile)
+    dims = {"B": 2, "T": 77, "H": 2, "D": 28}
+    case = make_case(kernel, dims, dtype=np.float32)
+    assert_matches_spec(kernel, dims, wgsl.run_kernel(kernel, case, Device()))
+
+
+@pytest.mark.parametrize("D", [1, 4, 5, 16, 20, 32, 48, 64, 128, 256])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_wgsl_tiles_keep_to_the_limits(kernel, D):
+    op, limits = call_of(kernel, {"B": 8, "T": 512, "H": 12, "D": D}), Device()
+    tile = attention.attention_tiles(op, limits)
+    if D % 4 == 0 and D <= 64:
+        assert tile is not None
+    if tile is not None:
+        assert attention.fits(op, tile, limits)
+
+
+@pytest.mark.parametrize("D", [5, 32, 64])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_wgsl_memory_is_linear_in_the_context(kernel, D):
+    """The dispatches name the op's own tensors alone, and twice the context doubles them."""
+
+    def bytes_of(T: int) -> int:
+        op = call_of(kernel, {"B": 2, "T": T, "H": 3, "D": D})
+        bound = [t for d in op.declared.dispatch(op, Target(Device())) for _, t in d.reads + d.writes if t is not None]
+        assert {tensor.name for tensor in bound} == {tensor.name for tensor in op.tensors if tensor is not None}
+        return sum(4 * tensor.size for tensor in bound)
+
+    assert bytes_of(1024) == 2 * bytes_of(512)
