@@ -6,10 +6,12 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from cli_helpers import one_line_error, process, succeed, tinygpt
+from typer.testing import CliRunner
 
 from tinygpt import __version__, data
 from tinygpt.cli import options
@@ -19,49 +21,68 @@ from tinygpt.cli.display import duration, rate
 from tinygpt.cli.settings import TrainSettings, settings_of
 from tinygpt.core.config import LoraConfig, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
-from tinygpt.core.settings import Settings
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, Preset, preset
+from tinygpt.core.settings import Settings, real, text
 from tinygpt.data import Corpus
 from tinygpt.plots import smoothed
 
 COMMANDS = ["train", "sample", "eval", "compare", "convert", "inspect", "presets", "play", "doctor", "lora", "data"]
 
 
-def help_of(*command: str) -> dict[str, str]:
-    """Each option's help by its flag, as typer has it."""
+def options_of(*command: str) -> dict[str, Any]:
+    """Each option by its flag, as typer has it."""
     found = typer.main.get_command(app)
     for name in command:
         found = found.commands[name]  # type: ignore[attr-defined]
-    return {parameter.opts[0]: getattr(parameter, "help", "") or "" for parameter in found.params}
+    return {parameter.opts[0]: parameter for parameter in found.params}
 
 
 @pytest.mark.parametrize(
-    ("command", "section"),
+    ("command", "sections", "elsewhere", "named"),
     [
-        (["train"], TrainConfig),
-        (["sample"], SampleConfig),
-        (["lora", "train"], LoraConfig),
-        (["compare"], SampleConfig),
+        (["train"], (ModelConfig, TrainConfig), Preset._fields[1:], "the preset's"),
+        (["sample"], (SampleConfig,), (), ""),
+        (["compare"], (SampleConfig,), (), ""),
+        (["lora", "train"], (LoraConfig, TrainConfig), ("batch",), "the model's"),
     ],
 )
-def test_helps_and_defaults_are_cores(command: list[str], section: type[Settings]) -> None:
-    helps = help_of(*command)
-    of_preset = ("batch", "steps") if command == ["train"] else ("batch",)
-    compared = 0
-    for field in section.FIELDS:
-        shown = helps.get(f"--{field.name.replace('_', '-')}")
-        if shown is not None and field.name not in of_preset:
-            assert shown.startswith(field.help) and f"[default: {options.shown(field.default)}]" in shown, field.name
-            compared += 1
-    assert compared >= 3
+def test_every_setting_has_a_flag_with_cores_help_and_default(
+    command: list[str], sections: tuple[type[Settings], ...], elsewhere: tuple[str, ...], named: str
+) -> None:
+    found = options_of(*command)
+    for section in sections:
+        for field in section.FIELDS:
+            option = found[f"--{field.name.replace('_', '-')}"]
+            default = named if field.name in elsewhere else options.shown(field.default)
+            assert option.help.startswith(field.help) and f"[default: {default}" in option.help, field.name
+            completed = [item.value for item in option.shell_complete(None, "")]
+            assert completed == list(field.choices or []), field.name
 
 
-def test_the_presets_numbers_are_left_to_the_preset() -> None:
-    helps = help_of("train")
-    for name in ("layers", "d_model", "heads", "ctx", "steps", "batch"):
-        assert "[default: the preset's]" in helps[f"--{name.replace('_', '-')}"]
-    assert f"[default: {DEFAULT_PRESET}]" in helps["--preset"]
-    assert options.DEFAULT_CORPUS == data.DEFAULT_CORPUS and f"[default: {data.DEFAULT_CORPUS}]" in helps["--data"]
+def test_a_new_setting_has_a_flag_at_once() -> None:
+    class Grown(Settings):
+        SECTION = "train"
+        FIELDS = (real("novelty", 7, 0, 9, "Muon: new"), text("way", "old", ("old", "new"), "how"))
+
+    got: dict[str, Any] = {}
+
+    @options.with_settings(Grown)
+    def command(other: int = 1, *, stated: options.Stated) -> None:
+        got.update(stated, other=other)
+
+    small = typer.Typer()
+    small.command()(command)
+    run = CliRunner()
+    help = run.invoke(small, ["--help"], color=False).output
+    assert "Optimizers" in help and "Muon: new [default: 7; 0 to 9]" in help and "old|new" in help
+    assert run.invoke(small, ["--novelty", "2.5", "--other", "3"]).exit_code == 0
+    assert got == {"train": {"novelty": 2.5}, "other": 3}
+
+
+def test_defaults_beside_cores_settings() -> None:
+    found = options_of("train")
+    assert f"[default: {DEFAULT_PRESET}]" in found["--preset"].help
+    assert options.DEFAULT_CORPUS == data.DEFAULT_CORPUS and f"[default: {data.DEFAULT_CORPUS}]" in found["--data"].help
 
 
 def test_settings_without_flags_are_cores() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tinygpt.core.config import TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_PRESET, preset_names
 from tinygpt.core.settings import Field, Settings
@@ -16,17 +20,57 @@ from tinygpt.engines.select import ENGINE_NAMES, EngineChoice
 DEFAULT_CORPUS = "shakespeare"
 
 
-def field_of(section: type[Settings], name: str) -> Field:
-    return next(field for field in section.FIELDS if field.name == name)
+Stated = dict[str, dict[str, Any]]  # settings that were given as flags, by section and name
+KINDS: dict[str, type] = {"int": int, "float": float, "text": str}
+PANELS = {"model": "Model", "train": "Training", "sample": "Sampling", "lora": "Adapters"}
+OPTIMIZERS = next(field.choices for field in TrainConfig.FIELDS if field.name == "optimizer")
+UNBOUNDED = 1000  # a largest value from here on is not worth telling
 
 
-def setting(section: type[Settings], name: str, *flags: str, of_preset: bool = False) -> Any:
+def with_settings(*sections: type[Settings], **defaults: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator of commands: an option for every setting of core's `sections` takes the place of the parameter
+    `stated`, and the command is given those that were used. `defaults` names those that do not come from core."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def called(**values: Any) -> None:
+            stated = {
+                section.SECTION: given({field.name: values.pop(field.name) for field in section.FIELDS})
+                for section in sections
+            }
+            command(stated=stated, **values)
+
+        written = inspect.signature(command, eval_str=True)
+        parameters = list(written.parameters.values())
+        place = list(written.parameters).index("stated")
+        parameters[place : place + 1] = [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=None,
+                annotation=Annotated[KINDS[field.kind] | None, setting(section, field, defaults.get(field.name, ""))],
+            )
+            for section in sections
+            for field in section.FIELDS
+        ]
+        called.__signature__ = written.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return called
+
+    return decorated
+
+
+def setting(section: type[Settings], field: Field, default: str) -> Any:
     """The option for one of core's settings. Not given is None: then the file, the preset or core decides."""
-    field = field_of(section, name)
-    choices = f": {' or '.join(field.choices)}" if field.choices else ""
-    default = "the preset's" if of_preset else shown(field.default)
-    flag = flags or (f"--{name.replace('_', '-')}",)
-    return option(*flag, help=f"{field.help}{choices}", default=default, panel=panel(section))
+    more: dict[str, Any] = {}
+    if field.choices:
+        more = {"metavar": "|".join(field.choices), "autocompletion": completion(field.choices)}
+    return option(
+        f"--{field.name.replace('_', '-')}",
+        help=field.help,
+        default=(default or shown(field.default)) + bounds(field),
+        panel=panel(section, field),
+        **more,
+    )
 
 
 def option(*flags: str, help: str, panel: str, default: str = "", **more: Any) -> Any:
@@ -36,16 +80,27 @@ def option(*flags: str, help: str, panel: str, default: str = "", **more: Any) -
     return typer.Option(*flags, help=help, show_default=False, rich_help_panel=panel, **more)
 
 
-def panel(section: type[Settings]) -> str:
-    return {"model": "Model", "train": "Training", "sample": "Sampling", "lora": "Adapters"}[section.SECTION]
+def panel(section: type[Settings], field: Field) -> str:
+    if section.SECTION == "model" and field.choices:
+        return "Architecture"
+    whose = field.help.partition(":")[0].lower().split()  # "SGD and Muon: …"
+    return "Optimizers" if set(whose) & set(OPTIMIZERS) else PANELS[section.SECTION]
 
 
 def shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def complete_preset(incomplete: str) -> list[str]:
-    return [name for name in preset_names() if name.startswith(incomplete)]
+def bounds(field: Field) -> str:
+    told = field.kind != "text" and field.high < UNBOUNDED
+    return f"; {shown(field.low)} to {shown(field.high)}" if told else ""
+
+
+def completion(names: Iterable[str]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
 def complete_corpus(incomplete: str) -> list[str]:
@@ -54,12 +109,9 @@ def complete_corpus(incomplete: str) -> list[str]:
     return [info.name for info in list_corpora() if info.name.startswith(incomplete)]
 
 
-def complete_engine(incomplete: str) -> list[str]:
-    return [name for name in ENGINE_NAMES if name.startswith(incomplete)]
-
-
 MACHINE, TEXT, OUTPUT = "Machine", "Text", "Output"
 CHOICE = EngineChoice()
+complete_preset = completion(preset_names())
 
 Preset = Annotated[
     str | None,
@@ -97,7 +149,7 @@ EngineName = Annotated[
         help=f"what computes: {', '.join(ENGINE_NAMES)}",
         default=CHOICE.name,
         panel=MACHINE,
-        autocompletion=complete_engine,
+        autocompletion=completion(ENGINE_NAMES),
     ),
 ]
 Device = Annotated[

@@ -14,9 +14,10 @@ from tinygpt.cli.commands import evaluate
 from tinygpt.cli.commands import sample as sampling
 from tinygpt.cli.corpora import choose_data
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
-from tinygpt.cli.options import option
+from tinygpt.cli.options import option, with_settings
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import DataChoice
+from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
@@ -31,6 +32,7 @@ EXAMPLES = """Examples:
 """
 
 
+@with_settings(SampleConfig)
 def compare(
     model: ModelPath,
     other: Annotated[
@@ -38,12 +40,9 @@ def compare(
     ] = None,
     adapter: AdapterPath = None,
     prompt: sampling.Prompt = "\n",
-    tokens: sampling.Tokens = None,
+    *,
+    stated: options.Stated,
     greedy: sampling.Greedy = False,
-    temperature: sampling.Temperature = None,
-    top_k: sampling.TopK = None,
-    top_p: sampling.TopP = None,
-    seed: sampling.Seed = None,
     data: Annotated[
         str | None, option("--data", help="also compare the losses on this corpus", panel=options.TEXT)
     ] = None,
@@ -59,7 +58,7 @@ def compare(
     if other is None and adapter is None:
         raise TinyGPTError("what to compare with? Name a second model, or an --adapter for the first")
     output = Output()
-    settings = sampling.sample_settings(tokens, greedy, temperature, top_k, top_p, seed)
+    settings = sampling.sample_settings(stated, greedy)
     prompt_bytes = sampling.read_prompt(prompt)
     models = [open_model(model), open_model(other or model, adapter)]
     plus = f" + {adapter}" if adapter is not None else ""

@@ -13,7 +13,7 @@ from tinygpt.cli.adapters import execute, new_job, only_trainer, require_adapter
 from tinygpt.cli.corpora import choose_data
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.models import ModelPath, open_model, warn_of_left_out
-from tinygpt.cli.options import engine_changes, given, option, setting
+from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output, size_of
 from tinygpt.cli.settings import parse_assignments
 from tinygpt.core.config import LoraConfig, TrainConfig
@@ -38,6 +38,7 @@ AdapterFile = Annotated[Path, typer.Argument(metavar="ADAPTER", help="what `lora
 
 
 @lora.command(epilog=TRAIN_EXAMPLES)
+@with_settings(LoraConfig, TrainConfig, batch="the model's")
 def train(
     model: ModelPath,
     out: Annotated[Path | None, option("--out", help="the adapter's file, named .safetensors", panel="Run")] = None,
@@ -45,19 +46,11 @@ def train(
     data: options.Data = None,
     file: options.TextFile = None,
     budget: options.Budget = None,
-    rank: Annotated[int | None, setting(LoraConfig, "rank")] = None,
-    alpha: Annotated[float | None, setting(LoraConfig, "alpha")] = None,
-    targets: Annotated[str | None, setting(LoraConfig, "targets")] = None,
-    steps: Annotated[int | None, setting(TrainConfig, "steps")] = None,
-    batch: Annotated[
-        int | None, option("--batch", help="sequences in a batch", default="the model's", panel="Training")
-    ] = None,
-    lr: Annotated[float | None, setting(TrainConfig, "lr")] = None,
-    eval_every: Annotated[int | None, setting(TrainConfig, "eval_every")] = None,
-    seed: Annotated[int | None, setting(TrainConfig, "seed")] = None,
+    *,
+    stated: options.Stated,
     assignments: Annotated[
         list[str] | None,
-        option("--set", metavar="NAME=VALUE", help="any other training setting; may be repeated", panel="Training"),
+        option("--set", metavar="NAME=VALUE", help="any training setting; may be repeated", panel="Training"),
     ] = None,
     device: options.TorchDevice = None,
     precision: options.TorchPrecision = None,
@@ -70,9 +63,7 @@ def train(
     for section in ("model", "sample"):
         for name in extra[section]:
             raise TinyGPTError(f"--set takes training settings here, and {section}.{name} is none")
-    lora_changes = given({"rank": rank, "alpha": alpha, "targets": targets})
-    stated = {"steps": steps, "batch": batch, "lr": lr, "eval_every": eval_every, "seed": seed}
-    train_changes = {**given(stated), **extra["train"]}
+    lora_changes, train_changes = stated["lora"], stated["train"] | extra["train"]
 
     target = resume if out is None else out
     if target is None or (out is not None and resume is not None):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from tinygpt.cli import options
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
-from tinygpt.cli.options import engine_changes, given, option, setting
+from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
@@ -31,23 +31,16 @@ SAMPLING = "Sampling"
 LONGEST_PROMPT = 1 << 24  # bytes on stdin
 
 Prompt = Annotated[str, option("--prompt", help="text to go on from; - reads it from stdin", panel=SAMPLING)]
-Tokens = Annotated[int | None, setting(SampleConfig, "tokens")]
 Greedy = Annotated[bool, option("--greedy", help="always the likeliest byte: temperature 0", panel=SAMPLING)]
-Temperature = Annotated[float | None, setting(SampleConfig, "temperature")]
-TopK = Annotated[int | None, setting(SampleConfig, "top_k")]
-TopP = Annotated[float | None, setting(SampleConfig, "top_p")]
-Seed = Annotated[int | None, setting(SampleConfig, "seed")]
 
 
+@with_settings(SampleConfig)
 def sample(
     model: ModelPath,
     prompt: Prompt = "\n",
-    tokens: Tokens = None,
+    *,
+    stated: options.Stated,
     greedy: Greedy = False,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    seed: Seed = None,
     stop: Annotated[
         str, option("--stop", help="end behind any of these bytes; \\n and \\x00 are understood", panel=SAMPLING)
     ] = "",
@@ -60,7 +53,7 @@ def sample(
     threads: options.Threads = None,
 ) -> None:
     """Let a model go on from a prompt."""
-    settings = sample_settings(tokens, greedy, temperature, top_k, top_p, seed)
+    settings = sample_settings(stated, greedy)
     prompt_bytes, stops = read_prompt(prompt), stop_bytes(stop)
     choice = EngineChoice(**engine_changes(engine, device, threads=threads))
     checkpoint = open_model(model, adapter)
@@ -72,18 +65,8 @@ def sample(
     run_now(player.close())
 
 
-def sample_settings(
-    tokens: int | None,
-    greedy: bool,
-    temperature: float | None,
-    top_k: int | None,
-    top_p: float | None,
-    seed: int | None,
-) -> SampleConfig:
-    stated = {"tokens": tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    if greedy:
-        stated["temperature"] = 0.0
-    return SampleConfig(**given(stated))
+def sample_settings(stated: options.Stated, greedy: bool) -> SampleConfig:
+    return SampleConfig(**stated["sample"] | ({"temperature": 0.0} if greedy else {}))
 
 
 def read_prompt(prompt: str) -> bytes:

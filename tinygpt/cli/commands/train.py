@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from tinygpt.cli import options
 from tinygpt.cli.corpora import TextFlags
-from tinygpt.cli.options import engine_changes, given, option, setting
+from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings, parse_assignments, read_settings
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET
+from tinygpt.core.presets import DEFAULT_PRESET, Preset
 from tinygpt.engines.select import changed
 from tinygpt.runs import RunFolder
 
@@ -29,6 +29,7 @@ EXAMPLES = """Examples:
 """
 
 
+@with_settings(ModelConfig, TrainConfig, **dict.fromkeys(Preset._fields[1:], "the preset's"))
 def train(
     preset: options.Preset = None,
     data: options.Data = None,
@@ -43,28 +44,14 @@ def train(
         Path | None, option("--out", help="folder of the run", default="runs/PRESET-DATA-NUMBER", panel="Run")
     ] = None,
     resume: Annotated[Path | None, option("--resume", help="go on with the run in this folder", panel="Run")] = None,
-    layers: Annotated[int | None, setting(ModelConfig, "layers", of_preset=True)] = None,
-    d_model: Annotated[int | None, setting(ModelConfig, "d_model", of_preset=True)] = None,
-    heads: Annotated[int | None, setting(ModelConfig, "heads", of_preset=True)] = None,
-    ctx: Annotated[int | None, setting(ModelConfig, "ctx", of_preset=True)] = None,
-    steps: Annotated[int | None, setting(TrainConfig, "steps", of_preset=True)] = None,
-    batch: Annotated[int | None, setting(TrainConfig, "batch", of_preset=True)] = None,
-    lr: Annotated[float | None, setting(TrainConfig, "lr")] = None,
-    schedule: Annotated[str | None, setting(TrainConfig, "schedule")] = None,
-    warmup: Annotated[int | None, setting(TrainConfig, "warmup")] = None,
-    grad_accum: Annotated[int | None, setting(TrainConfig, "grad_accum")] = None,
-    eval_every: Annotated[int | None, setting(TrainConfig, "eval_every")] = None,
-    sample_every: Annotated[int | None, setting(TrainConfig, "sample_every")] = None,
-    checkpoint_every: Annotated[int | None, setting(TrainConfig, "checkpoint_every")] = None,
-    keep_every: Annotated[int | None, setting(TrainConfig, "keep_every")] = None,
-    patience: Annotated[int | None, setting(TrainConfig, "patience")] = None,
-    seed: Annotated[int | None, setting(TrainConfig, "seed")] = None,
+    *,
+    stated: options.Stated,
     assignments: Annotated[
         list[str] | None,
         option(
             "--set",
             metavar="NAME=VALUE",
-            help="any other setting, as in beta2=0.99 or sample.temperature=1; may be repeated",
+            help="any setting, as in beta2=0.99 or sample.temperature=1; may be repeated",
             panel="Training",
         ),
     ] = None,
@@ -82,24 +69,7 @@ def train(
     from tinygpt.cli.resume import resumed_job
     from tinygpt.cli.training import Job, execute
 
-    model_changes = given({"layers": layers, "d_model": d_model, "heads": heads, "ctx": ctx})
-    train_changes = given(
-        {
-            "steps": steps,
-            "batch": batch,
-            "lr": lr,
-            "schedule": schedule,
-            "warmup": warmup,
-            "grad_accum": grad_accum,
-            "eval_every": eval_every,
-            "sample_every": sample_every,
-            "checkpoint_every": checkpoint_every,
-            "keep_every": keep_every,
-            "patience": patience,
-            "seed": seed,
-        }
-    )
-    changes = {"model": model_changes, "train": train_changes, "sample": {}}
+    changes = {**stated, "sample": {}}
     for section, values in parse_assignments(assignments or []).items():
         changes[section].update(values)
     machine = engine_changes(engine, device, precision, compile, threads)
