@@ -35,7 +35,7 @@ INPUTS = (
     "web/public/*",
     "web/*.*",
     "tinygpt/core/**/*.py",
-    "tinygpt/data/recipes.py",
+    "tinygpt/data/assembled.py",
     "tinygpt/kernels/*",
     "tinygpt/headers.py",
     "tinygpt/site.py",

@@ -1,4 +1,4 @@
-"""Training text: one entry point for bundled recipes, tasks, local files and Hugging Face datasets."""
+"""Training text: one entry point for assembled corpora, tasks, local files and Hugging Face datasets."""
 
 import os
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.core.tasks import SYNTAX, TASKS, exercises, is_task
 from tinygpt.core.tasks.task import PREFIX
 from tinygpt.core.text import StreamDecoder, decode, encode
+from tinygpt.data.assembled import ASSEMBLED, load_assembled
 from tinygpt.data.catalog import HUB_PREFIX, HUB_SYNTAX, catalog, parse_hub_name
 from tinygpt.data.corpus import Corpus
 from tinygpt.data.datasets_server import Cancelled
 from tinygpt.data.hub import DEFAULT_BUDGET, Progress, load_rows
 from tinygpt.data.local import load_path
-from tinygpt.data.recipes import RECIPES, load_recipe
 from tinygpt.data.tasks import TEXT_BYTES, load_task
 
 __all__ = [
@@ -51,16 +51,16 @@ class CorpusInfo:
 
 
 def list_corpora() -> list[CorpusInfo]:
-    """Recipes first, then the tasks, then the Hugging Face catalog."""
-    recipes = [
+    """Assembled ones first, then the tasks, then the Hugging Face catalog."""
+    assembled = [
         CorpusInfo(r.name, r.title, r.description, r.size, "en", "public domain", f"package {r.package}")
-        for r in RECIPES.values()
+        for r in ASSEMBLED.values()
     ]
     hub = [
         CorpusInfo(e.name, e.title, e.description, e.size, e.language, e.licence, f"dataset {e.dataset}")
         for e in catalog().values()
     ]
-    return recipes + list_tasks() + hub
+    return assembled + list_tasks() + hub
 
 
 def list_tasks() -> list[CorpusInfo]:
@@ -102,8 +102,8 @@ def load_corpus(
             raise TinyGPTError("Give either a corpus name or a file, not both.")
         return load_path(Path(file))
     name = DEFAULT_CORPUS if source is None else source
-    if name in RECIPES:
-        return load_recipe(RECIPES[name], refresh=refresh)
+    if name in ASSEMBLED:
+        return load_assembled(ASSEMBLED[name], refresh=refresh)
     if is_task(name):
         return load_task(name, TEXT_BYTES if budget is None else budget)
     if name in catalog():
@@ -127,7 +127,7 @@ def unknown(name: str) -> TinyGPTError:
     if os.path.exists(os.path.expanduser(name)):
         return TinyGPTError(f"There is no corpus {name!r}, but there is such a path: use --file {name}.")
     tasks = [task.name for task in TASKS]
-    closest = nearest(name, [*RECIPES, *tasks, *catalog()])
+    closest = nearest(name, [*ASSEMBLED, *tasks, *catalog()])
     closest = PREFIX + closest if closest in tasks else closest
     meant = f"did you mean {closest!r}?" if closest else f"see `tinygpt data list`, or name it as {HUB_SYNTAX}."
     return TinyGPTError(f"There is no corpus {name!r}: {meant}")

