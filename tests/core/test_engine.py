@@ -133,13 +133,16 @@ def test_memory_grows_by_what_is_asked_for_and_what_lives_in_it_lives_on():
     run_now(engine.begin_text(b"ab", SampleConfig(), 0, b""))
     writing = engine.player
     assert engine.lowered.modes == ["prefill", "decode", "init"] and writing.asked[0] == ("init", 1)
+    run_now(engine.window_losses([b"abc"]))
     run_now(engine.load_corpus(TEXT, TEXT[500:]))
-    assert writing.closed and engine.lowered.modes[: len(training_modes(CONFIG, 500))] == training_modes(CONFIG, 500)
+    assert writing.closed and engine.lowered.modes == [*training_modes(CONFIG, 500), "init", "eval"]
     assert ("init", 1) not in engine.player.asked and engine.player.get("weights", 0, "f") == 1.5
     run_now(engine.train(3))
     training = engine.player
     run_now(engine.window_losses([b"abc"]))
-    assert training.closed and engine.player is not training and "eval" in engine.lowered.modes
+    assert engine.player is training  # it had been asked for before
+    run_now(engine.require(["train_fed"]))
+    assert training.closed and engine.player is not training and "train_fed" in engine.lowered.modes
     assert engine.player.get("counters") == 3 and run_now(engine.train(1)) == 1
     assert [row.step for row in run_now(engine.read_metrics())] == [1, 2, 3, 4]
 

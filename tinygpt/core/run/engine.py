@@ -164,7 +164,9 @@ class ProgramEngine(Engine):
             raise TinyGPTError(
                 f"the text has more than {MAX_TEXT:,} bytes, all that a program can count; use less of it"
             )
-        await self.plan(training_modes(self.config, len(val)))
+        modes = training_modes(self.config, len(val))
+        before = [] if self.lowered is None else self.lowered.modes
+        await self.plan(modes + [mode for mode in before if mode not in modes])
         await self.write_text("train_text", train)
         if self.has("val_text"):
             await self.write_text("val_text", val)
