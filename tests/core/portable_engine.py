@@ -6,6 +6,7 @@ from fake_player import fake_engine
 from tinygpt.core import config, presets
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.validation import validate
 
 TEXT = bytes([byte % 251 for byte in range(1000)])
 
@@ -18,7 +19,7 @@ for changes in ({}, {"grad_accum": 3}):
     for steps in (1, 60, 5):
         print(run_now(engine.train(steps)))
         print(bits([list(metrics) for metrics in run_now(engine.read_metrics())]))
-    print(bits(run_now(engine.validate())))
+    print(bits(run_now(validate(engine))))
     print(bits(run_now(engine.window_losses([b"abc", b"def", b"ghi"]))))
     print(run_now(engine.begin_text(b"abc", config.SampleConfig(seed=2**32 - 1), 7, bytes([31, 69, 255]))))
     print(run_now(engine.continue_text(8)))

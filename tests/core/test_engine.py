@@ -14,6 +14,8 @@ from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.engine import UNPLANNED
+from tinygpt.core.run.rate import HEARD, Rate
+from tinygpt.core.run.validation import validate
 
 SIZES = {"layers": 1, "d_model": 10, "heads": 2, "ctx": 9, "batch": 2, "eval_batches": 3}
 CONFIG = preset("tiny").replace(**SIZES, schedule="cosine", warmup=5, steps=400)
@@ -83,15 +85,23 @@ def test_a_stop_between_two_runs_of_a_step_is_heard():
     assert run_now(engine.train(1)) == 1  # a stop is for one block
 
 
-def test_a_validation_is_whole_even_if_it_is_stopped():
-    engine = loaded()
-    run, player = engine.player.run, engine.player
+@pytest.mark.parametrize("heard_by", ["player", "host"])
+def test_a_validation_that_is_stopped_has_no_loss_and_the_next_one_begins_anew(heard_by):
+    engine, asked = loaded(), []
+    player = engine.player
+    player.left = 2 if heard_by == "player" else None
+    rate = Rate()
+    rate.add(1, HEARD / (3 if heard_by == "player" else 2))  # so many batches are a part
 
-    async def one_at_a_time(mode, times):
-        return await run(mode, 1)
+    async def stops(halted=False):
+        asked.append(halted)
+        return halted or heard_by == "host"
 
-    player.run = one_at_a_time
-    assert run_now(engine.validate()) == 0.75
+    assert run_now(validate(engine, stops, lambda: 0.0, rate)) is None
+    assert asked == [heard_by == "player"]
+    assert player.get("counters", 2) == 2
+    player.left = None
+    assert run_now(validate(engine)) == 0.75
     assert player.get("counters", 2) == CONFIG.train.eval_batches
 
 
@@ -100,7 +110,7 @@ def test_the_texts_and_a_validation_from_its_start():
     at = engine.player.start("train_text")
     assert bytes(engine.player.memory[at : at + len(TEXT)]) == TEXT
     for _ in range(2):
-        assert run_now(engine.validate()) == 0.75
+        assert run_now(validate(engine)) == 0.75
         assert engine.player.get("counters", 2) == 3
 
 

@@ -103,7 +103,48 @@ def test_a_stop_that_comes_into_a_sample_ends_it():
     reason, _, _ = train(RUN.replace(sample_every=10), engine, host)
     assert (reason, host.of("sample")) == ("stopped", [])
     assert engine.step == host.saves[-1][2]["step"] == 10
-    assert len(engine.tokens) < 100
+    assert len(engine.tokens) < 30
+
+
+@pytest.mark.parametrize("tick, parts", [(0.04, [1] * 8), (0.002, [1, 7]), (0.0, [1, 7])])
+def test_a_validation_comes_in_parts_of_a_twentieth_of_a_second(tick, parts):
+    engine = ToyEngine()
+    train(RUN.replace(steps=20), engine, ToyHost(tick=tick))
+    assert engine.validated == [(sum(parts[:i]), part) for i, part in enumerate(parts)]
+    train(RUN.replace(steps=20), engine := ToyEngine(block=3), ToyHost(tick=tick))
+    assert engine.validated == [(0, 3), (3, 3), (6, 2)]
+
+
+@pytest.mark.parametrize("steps", [60, 40])
+@pytest.mark.parametrize("when", ["before it", "in its midst"])
+def test_a_validation_that_a_stop_comes_into_is_dropped_and_made_up_for_by_who_goes_on(when, steps):
+    """Patience counts on it, and it may be the best: whoever goes on does as the run that was never stopped."""
+    run = RUN.replace(steps=steps, checkpoint_every=0)
+    losses = [4.0, 3.0, 5.0]
+    _, _, straight = train(run, ToyEngine(val_losses=list(losses)))
+
+    engine, host = ToyEngine(val_losses=losses), ToyHost()
+    host.should_stop = lambda: engine.step == 40 and (when == "before it" or engine.validated[-1] == (3, 1))
+    reason, _, _ = train(run, engine, host)
+    assert (reason, engine.step) == ("stopped", 40) and [event["step"] for event in host.of("eval")] == [20]
+    saved = Progress.from_dict(host.saves[-1][2])
+    assert saved.validation_due and saved.best_val == 4.0
+
+    again, host.stop_at = ToyHost(), None
+    reason, _, _ = train(run, engine, again, saved)
+    assert reason == "finished" and not losses[steps // 20 :]
+    assert [event["val_loss"] for event in host.of("eval") + again.of("eval")] == [
+        event["val_loss"] for event in straight.of("eval")
+    ]
+    assert again.saves[-1][1:] == straight.saves[-1][1:]
+    assert [save[0] for save in again.saves][:1] == ["best"]
+
+
+def test_a_stop_that_comes_while_a_state_is_saved_ends_the_run_before_another_step():
+    engine, host = ToyEngine(), ToyHost()
+    host.should_stop = lambda: len(host.saves) > 1
+    reason, _, _ = train(RUN.replace(eval_every=0), engine, host)
+    assert (reason, engine.step) == ("stopped", 26)  # the state of step 25 was proven by one more
 
 
 def test_a_stop_request_saves_and_ends():

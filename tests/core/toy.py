@@ -1,5 +1,6 @@
 """A toy engine, host and player for core's loops. Runs under CPython and MicroPython."""
 
+from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets, sample_uniform
 from tinygpt.core.run.contract import Engine, StepMetrics
 from tinygpt.core.run.sampler import choose, require_finite
@@ -10,6 +11,7 @@ class ToyEngine(Engine):
     """'Trains' one number: the loss falls by a factor a step and depends on the step's windows."""
 
     def __init__(self, block=None, losses=None, grad_norms=None, val_losses=None, stops_after=None):
+        self.config = preset("tiny")
         self.block = block
         self.value = 5.5
         self.step = 0
@@ -17,6 +19,7 @@ class ToyEngine(Engine):
         self.grad_norms = grad_norms
         self.val_losses = val_losses
         self.stops_after = stops_after  # the step with which a stop comes, in the midst of a block
+        self.validated = []  # (first batch, batches) of every part of a validation
         self.waiting = []
         self.blocks = []  # steps asked for
         self.tokens = b""
@@ -40,8 +43,13 @@ class ToyEngine(Engine):
         waiting, self.waiting = self.waiting, []
         return waiting
 
-    async def validate(self):
-        return self.val_losses.pop(0) if self.val_losses else self.value
+    async def validate(self, first, batches):
+        self.validated.append((first, batches))
+        return batches
+
+    async def read_validation(self):
+        done = sum(self.validated[-1])
+        return self.val_losses.pop(0) if self.val_losses and done == self.config.train.eval_batches else self.value
 
     async def export_state(self):
         return self.value

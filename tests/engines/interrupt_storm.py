@@ -9,6 +9,7 @@ from lab import ODD, loaded, trained
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine
 from tinygpt.kernels.init import initial_weights
@@ -47,7 +48,7 @@ def main(times):
         run_now(engine.begin_text(b"a", SampleConfig(), 0, b""))
         run_now(engine.continue_text(8))
 
-    actions = [train, write, lambda: run_now(engine.validate()), opened_and_closed]
+    actions = [train, write, lambda: run_now(validate(engine)), opened_and_closed]
     for i in range(times):
         interrupted(actions[i % len(actions)], LONGEST * draw.random())
 

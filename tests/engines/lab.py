@@ -11,6 +11,7 @@ from tinygpt.bench.workload import made_up_text
 from tinygpt.core.config import RunConfig
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import StepMetrics, run_now
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import State, TerminalEngine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
@@ -134,4 +135,4 @@ def reference(count: int, **sizes: Any) -> tuple[list[StepMetrics], State, float
     """Metrics, state and validation loss after some steps of the specification in float64."""
     engine = loaded(spec_engine(preset("tiny").replace(**sizes), dtype=np.float64))
     metrics = trained(engine, count)
-    return metrics, state_of(engine), run_now(engine.validate())
+    return metrics, state_of(engine), run_now(validate(engine))

@@ -25,6 +25,7 @@ from tinygpt.core.config import LN_VOCAB, VOCAB, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
@@ -83,7 +84,10 @@ def test_it_trains_and_validates_as_the_specification_does(lab):
     metrics, state = trained(engine, lab.steps), state_of(engine)
     expected, reached, validation = lab.reference(lab.steps)
     assert_like_the_reference(metrics, state, expected, reached)
-    assert run_now(engine.validate()) == pytest.approx(validation, rel=2e-6)
+    whole = run_now(validate(engine))
+    assert whole == pytest.approx(validation, rel=2e-6)
+    assert [run_now(engine.validate(batch, 1)) for batch in (0, 0, 1)] == [1, 1, 1]  # the first is dropped
+    assert run_now(engine.read_validation()) == whole
     assert bytes_of(state_of(engine)) == bytes_of(state)
     assert metrics[-1].loss < metrics[0].loss - 0.1  # it did train
 
@@ -140,7 +144,7 @@ def test_a_restart_under_other_rates_is_a_run_of_its_own(lab):
     trained(engine, 2)
     assert run_now(engine.restart(lab.config(**changes)))
     assert trained(engine, 3) == trained(wanted, 3)
-    assert run_now(engine.validate()) == run_now(wanted.validate())
+    assert run_now(validate(engine)) == run_now(validate(wanted))
     assert bytes_of(state_of(engine)) == bytes_of(state_of(wanted))
     before = bytes_of(state_of(engine))
     for other in ({"batch": 1}, {"beta2": 0.5}, {"heads": 1}, {"optimizer": "sgd"}):
@@ -173,7 +177,7 @@ def test_what_is_done_between_steps_leaves_them_alone(lab):
     engine, metrics = lab.engine(), []
     for _ in range(3):
         assert run_now(engine.train(2)) == 2
-        run_now(engine.validate())
+        run_now(engine.validate(0, 1))
         run_now(engine.window_losses([TEXT[:5]]))
         run_now(engine.begin_text(b"a", SampleConfig(), 0, b""))
         metrics += run_now(engine.read_metrics())
@@ -297,7 +301,7 @@ def test_any_number_of_threads_gives_the_same_bytes(lab):
         metrics = trained(engine, 5)
         assert engine.threads == threads
         text = run_now(generate(engine, engine.config.model.ctx, b"a", SampleConfig(tokens=50)))
-        results.append((metrics, bytes_of(state_of(engine)), run_now(engine.validate()), text))
+        results.append((metrics, bytes_of(state_of(engine)), run_now(validate(engine)), text))
     assert all(result == results[0] for result in results)
 
 

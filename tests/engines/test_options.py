@@ -15,6 +15,7 @@ from tinygpt.core.models.programs import PROGRAMS
 from tinygpt.core.presets import preset
 from tinygpt.core.rng import DROPOUT, batch_offsets, philox
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
@@ -163,7 +164,7 @@ def test_webgpu_trains_and_writes_as_the_spec_does(name):
 
 
 def assert_measure_and_write_alike(engine, spec):
-    assert run_now(engine.validate()) == pytest.approx(run_now(spec.validate()), rel=1e-5)
+    assert run_now(validate(engine)) == pytest.approx(run_now(validate(spec)), rel=1e-5)
     for each in (engine, spec):
         run_now(each.prefill(TEXT[:4]))
     a, b = (run_now(each.decode(7)) for each in (engine, spec))
@@ -199,11 +200,11 @@ def test_a_bigram_learns_how_often_each_byte_follows_each():
     run_now(engine.load_corpus(bytes(text), bytes(text)))
     run_now(engine.train(64))
     run_now(engine.read_metrics())
-    assert run_now(engine.validate()) > entropy + 0.2
+    assert run_now(validate(engine)) > entropy + 0.2
     for _ in range(6):
         run_now(engine.train(64))
         run_now(engine.read_metrics())
-    assert run_now(engine.validate()) == pytest.approx(entropy, abs=0.02)
+    assert run_now(validate(engine)) == pytest.approx(entropy, abs=0.02)
 
 
 def test_every_place_and_batch_and_step_has_a_mask_of_its_own():

@@ -9,6 +9,7 @@ from tinygpt.core.models.parameters import parameters
 from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets, eval_offsets
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import State
 from tinygpt.engines.spec import spec_engine
 from tinygpt.kernels.init import initial_weights
@@ -83,7 +84,7 @@ def test_validation_is_the_mean_over_its_windows(eval_batches):
     text, rows, ctx = TEXT[100:], config.train.batch * eval_batches, config.model.ctx
     loss = loss_of(model, text, eval_offsets(config.train.seed, rows, len(text), ctx), ctx)
     for _ in range(2):  # and again from the start
-        assert run_now(engine.validate()) == pytest.approx(loss.item(), rel=ROUNDED)
+        assert run_now(validate(engine)) == pytest.approx(loss.item(), rel=ROUNDED)
 
 
 @pytest.mark.parametrize("changes", ODD_CONFIGS)

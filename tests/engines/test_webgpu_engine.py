@@ -13,6 +13,7 @@ from tinygpt.core.ops.gpu import Device
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.trainer import Diverged, Host, Trainer
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.native import native_engine
 from tinygpt.reference.engine import TorchEngine
 
@@ -49,7 +50,7 @@ def test_small_limits_give_the_same_training(name, grad_accum, monkeypatch):
     assert [row.loss for row in got] == [row.loss for row in metrics]
     np.testing.assert_allclose([row.grad_norm for row in got], [row.grad_norm for row in metrics], rtol=1e-6)
     assert bytes_of(state_of(engine)) == bytes_of(state)
-    for ask in (lambda one: one.prefill(b"abc"), lambda one: one.decode(7), lambda one: one.validate()):
+    for ask in (lambda one: one.prefill(b"abc"), lambda one: one.decode(7), lambda one: validate(one)):
         assert run_now(ask(engine)) == run_now(ask(plain))
     assert bytes_of(state_of(loaded(webgpu(config, state)))) == bytes_of(state)
 

@@ -14,6 +14,7 @@ from tinygpt.cli.app import app
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.formats import load_tinygpt
 
@@ -113,7 +114,7 @@ def test_a_device_that_is_lost_refuses_everything_with_one_sentence(gpu):
         lambda: trained(engine, 1),
         lambda: state_of(engine),
         lambda: run_now(engine.import_state(state)),
-        lambda: run_now(engine.validate()),
+        lambda: run_now(validate(engine)),
         lambda: run_now(engine.prefill(b"a")),
         lambda: opened(gpu=gpu),
         lambda: gpu.module(("pick_row.wgsl",)),
@@ -156,6 +157,7 @@ CLOSED = """
 import sys, weakref
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.webgpu import webgpu_engine
 engine = webgpu_engine(preset("tiny").replace(layers=1, d_model=10, heads=2, ctx=8, batch=2), device=sys.argv[1])
 run_now(engine.prefill(b"a"))

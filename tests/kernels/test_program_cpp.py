@@ -11,6 +11,7 @@ from tinygpt.core.ops.op import Op
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.native import STOP, NativeMachine, NativePlayer
 
@@ -66,7 +67,7 @@ def test_every_op_keeps_to_its_tensors(grad_accum, threads, lanes):
     config = preset("tiny").replace(**sizes, grad_accum=grad_accum)
     engine = TerminalEngine(config, WatchedMachine(threads, lanes))
     losses = [metrics.loss for metrics in Run(config, engine).advance(2)]
-    losses.append(run_now(engine.validate()))
+    losses.append(run_now(validate(engine)))
     losses += run_now(engine.window_losses([b"To be", b"or no", b"t to ", b"be..."]))[3]
     assert all(0 < loss < 7 for loss in losses)
     assert len(run_now(generate(engine, config.model.ctx, b"To be", SampleConfig(tokens=5)))) == 5

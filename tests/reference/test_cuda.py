@@ -7,6 +7,7 @@ import torch
 from tinygpt.core.config import RunConfig
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.validation import validate
 from tinygpt.reference.engine import RING, TorchEngine
 
 pytestmark = [
@@ -102,7 +103,7 @@ def test_validation_and_sampling_between_replays_change_nothing(config):
     seen = []
     for _ in range(12):
         seen += train(busy, 1)
-        assert 2 < run_now(busy.validate()) < 7
+        assert 2 < run_now(validate(busy)) < 7
         run_now(busy.prefill(TEXT[:5]))
         assert len(run_now(busy.decode(65))) == 256
     assert np.allclose(seen, expected, rtol=0, atol=1e-3)

@@ -18,6 +18,7 @@ from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.schedule import learning_rate
 from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import State
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import RING, TorchEngine
@@ -119,7 +120,7 @@ def test_validation_loss_is_the_mean_over_its_windows(little, noise):
     offsets = eval_offsets(train.seed, train.batch * train.eval_batches, len(text), little.model.ctx)
     model = GPT(little.model, run_now(engine.export_state()).w)
     x = windows(text, offsets, little.model.ctx)
-    assert run_now(engine.validate()) == pytest.approx(model(x[:, :-1], x[:, 1:])[1].item(), rel=8 * EPS32)
+    assert run_now(validate(engine)) == pytest.approx(model(x[:, :-1], x[:, 1:])[1].item(), rel=8 * EPS32)
 
 
 def test_metrics_wait_in_order_however_seldom_they_are_read(little, noise):

@@ -46,10 +46,10 @@ const text = new TextEncoder().encode(TEXT);
 const events = [];
 let file = null;
 
-async function run(request, state, requests, turns) {
+async function run(request, state, requests, lastStep) {
   const session = python.session({ bytes: text.length, ...request });
   const plan = JSON.parse(session.plan());
-  let turn = 0, clock = 0, fault = null, player = null;
+  let step = 0, clock = 0, fault = null, player = null;
   const body = () => player.read(JSON.parse(session.state_places()));
   const page = {
     open: async (playbook) => {
@@ -57,9 +57,12 @@ async function run(request, state, requests, turns) {
       return bridge(player, () => false, (error) => (fault = error));
     },
     now: () => clock++,  // every block takes long, so it has a single step
-    emit: (event) => events.push(JSON.parse(event)),
-    stopping: () => turn >= turns,
-    requests: () => JSON.stringify(++turn === 3 ? requests : []),
+    emit: (event) => {
+      events.push(JSON.parse(event));
+      step = events.at(-1).rows?.at(-1)[0] ?? step;
+    },
+    stopping: () => step >= lastStep,
+    requests: () => JSON.stringify(step === 3 ? requests.splice(0) : []),
     save: async (header) => {
       const stated = JSON.parse(header);
       file = await writeModelFile(stated, stated.rng.step, await body());
@@ -162,7 +165,7 @@ def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpy
     """Stopped at step 12, saved, loaded again: the events are those of a run that was never stopped."""
     requests = [{"type": "save"}, {"type": "sample", "prompt": "The", "settings": {"tokens": 9, "temperature": 0}}]
     code = """
-        const first = await run(REQUEST, null, ASKED, 11);
+        const first = await run(REQUEST, null, ASKED, 12);
         const saved = await ModelFile.open(file, python.reader);
         const bytes = Array.from(file);
         const count = events.length;

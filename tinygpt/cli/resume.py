@@ -51,7 +51,7 @@ def resumed_training(before: TrainConfig, changes: dict[str, Any], progress: Pro
 
 def why_ended(train: TrainConfig, progress: Progress) -> str:
     """A sentence where there is nothing left to do, else nothing."""
-    if progress.step >= train.steps:
+    if progress.step >= train.steps and not progress.validation_due:
         more = f"{progress.step:,} steps, more than the {train.steps:,} asked for"
         done = more if progress.step > train.steps else f"all of its {train.steps:,} steps"
         return f"This run has done {done}: it is finished. To train it further, raise --steps."

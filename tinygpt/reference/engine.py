@@ -99,6 +99,7 @@ class TorchEngine(Engine):
         self.ring = torch.zeros(RING, 2, device=self.device)  # (loss, gradient norm)
         self.in_ring: list[int] = []  # the step numbers of the ring's rows
         self.metrics: list[StepMetrics] = []
+        self.validated = (0.0, 0)  # of the validation under way: the sum of windows' losses, and how many they are
         self.cache = Cache(config.model.layers)
         if state is not None:
             self.restore(state)
@@ -234,10 +235,16 @@ class TorchEngine(Engine):
         self.note(self.whole_step())
         self.train_text = text
 
-    async def validate(self) -> float:
+    async def validate(self, first: int, batches: int) -> int:
         train = self.config.train
-        rows = train.batch * train.eval_batches
-        total, count = self.loss_sum(eval_offsets(train.seed, rows, len(self.val_text), self.config.model.ctx))
+        offsets = eval_offsets(train.seed, train.batch * train.eval_batches, len(self.val_text), self.config.model.ctx)
+        total, count = self.loss_sum(offsets[first * train.batch : (first + batches) * train.batch])
+        before = self.validated if first else (0.0, 0)
+        self.validated = (before[0] + total, before[1] + count)
+        return batches
+
+    async def read_validation(self) -> float:
+        total, count = self.validated
         return total / count
 
     def loss_sum(self, offsets: list[int]) -> tuple[float, int]:

@@ -75,7 +75,11 @@ def encode_run(
         "lossHistory": [[step, loss] for step, loss in progress.history.points],
         "finalLoss": progress.loss,
         "bestVal": progress.best_val,
-        "validation": {"bestStep": progress.best_step, "evalsSinceBest": progress.evals_since_best},
+        "validation": {
+            "bestStep": progress.best_step,
+            "evalsSinceBest": progress.evals_since_best,
+            "due": progress.validation_due,
+        },
         "sample": progress.sample[:SAMPLE_CHARACTERS],
         "tokensSeen": progress.tokens_seen,
         "rng": {"generator": GENERATOR, "seed": config.train.seed, "step": progress.step},
@@ -154,6 +158,7 @@ class Decoder:
         progress.best_step = self.understood("the step of bestVal", best_step, as_count, 0)
         evals = validation.get("evalsSinceBest")
         progress.evals_since_best = self.understood("validation.evalsSinceBest", evals, as_count, 0)
+        progress.validation_due = validation.get("due") is True
         progress.history = LossHistory(self.history(state_step))
         progress.sample = self.top("sample", as_text, "")
         return progress

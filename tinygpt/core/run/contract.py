@@ -77,7 +77,7 @@ class Engine:
     replicas = 1  # processes that share a step, each with `batch` sequences
     threads: "int | None" = None
     software = False
-    block: "int | None" = None  # steps to ask for at once; None: as many as a tenth of a second has
+    block: "int | None" = None  # steps, or batches of a validation, to ask for at once; None: by the clock
     config: "RunConfig"
 
     def describe(self) -> str:
@@ -95,8 +95,13 @@ class Engine:
         """The metrics of all steps since the last call, waiting for those still under way."""
         raise NotImplementedError
 
-    async def validate(self) -> float:
-        """Mean loss over the validation's windows, the same ones every time. Changes nothing."""
+    async def validate(self, first: int, batches: int) -> int:
+        """Measure so many of a validation's batches, from number `first` on; 0 begins anew. How many were done, see
+        Player.run. Changes nothing of the model."""
+        raise NotImplementedError
+
+    async def read_validation(self) -> float:
+        """The mean loss once all of a validation's batches are measured, waiting for those still under way."""
         raise NotImplementedError
 
     async def window_losses(self, windows: "list[bytes]") -> "list[list[float]]":

@@ -230,14 +230,13 @@ class ProgramEngine(Engine):
         self.read = self.step
         return [StepMetrics(step, ring[at], ring[at + 1]) for step, at in rows]
 
-    async def validate(self) -> float:
-        await self.write_ints("val_loss", [0])
-        await self.write_ints("counters", [0], 2)
-        left = self.config.train.eval_batches
-        while left:
-            left -= await self.player.run(
-                "validate", left
-            )  # a part would be another number: a stop waits for all of it
+    async def validate(self, first: int, batches: int) -> int:
+        if first == 0:
+            await self.write_ints("val_loss", [0])
+            await self.write_ints("counters", [0], 2)
+        return int(await self.player.run("validate", batches))
+
+    async def read_validation(self) -> float:
         return (await self.read_floats("val_loss", 1))[0]
 
     # --- measuring -------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ class Progress:
         self.best_val: float | None = None
         self.best_step = 0
         self.evals_since_best = 0
+        self.validation_due = False  # that of this very step: a stop came before its end
         self.history = LossHistory()
         self.sample = ""
 
@@ -55,6 +56,7 @@ class Progress:
             "best_val": self.best_val,
             "best_step": self.best_step,
             "evals_since_best": self.evals_since_best,
+            "validation_due": self.validation_due,
             "history": [[step, loss] for step, loss in self.history.points],
             "sample": self.sample,
         }
@@ -66,7 +68,7 @@ class Progress:
         return progress
 
     def restore(self, values: "dict[str, Any]") -> None:
-        for name in ("step", "tokens_seen", "loss", "best_val", "best_step", "evals_since_best", "sample"):
-            if name in values:
+        for name in self.as_dict():
+            if name in values and name != "history":
                 setattr(self, name, values[name])
         self.history = LossHistory([(step, loss) for step, loss in values.get("history", [])])

@@ -4,9 +4,9 @@ import math
 
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.run.rate import HEARD, Rate
 
 BLOCK = 64  # bytes to ask an engine for at once, at most
-FLOW = 0.05  # seconds that a block of bytes should take where somebody watches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ async def generate(
     """The bytes that follow `prompt`; ends early behind a byte of `stop_bytes`.
 
     `on_bytes` sees bytes as they come and ends the text by returning False. They come in blocks, with a clock so many
-    at a time that a reader sees them flow. Positions are absolute, so a full window cannot slide by one: it restarts
-    from its newer half.
+    at a time that a reader sees them flow and a stop is heard. Positions are absolute, so a full window cannot slide by
+    one: it restarts from its newer half.
     """
     seen = bytes(prompt[-ctx:]) or b"\n"
     cached = len(seen)
     out = b""
-    block, began = 1, now() if now is not None else 0.0
+    rate = Rate()
     made = await engine.begin_text(seen, settings, 0, stop_bytes)
     while made:
         out += made
@@ -88,24 +88,17 @@ async def generate(
             break
         if len(out) == settings.tokens or out[-1] in stop_bytes:
             break
-        if now is not None:
-            ended = now()
-            block = flowing(block, ended - began)
-            began = ended
-        else:
-            block = BLOCK
         if cached < ctx:
-            block = min(block, settings.tokens - len(out), ctx - cached)
-            made = await engine.continue_text(block)
+            block = min(BLOCK, settings.tokens - len(out), ctx - cached)
+            if now is None:
+                made = await engine.continue_text(block)
+            else:
+                began = now()
+                made = await engine.continue_text(rate.fitting(HEARD, block))
+                rate.add(len(made), now() - began)
             cached += len(made)
         else:
             seen = seen[-(ctx // 2 + 1) :]
-            cached, block = len(seen), 1
+            cached = len(seen)
             made = await engine.begin_text(seen, settings, len(out), stop_bytes)
     return out
-
-
-def flowing(block: int, seconds: float) -> int:
-    """How many bytes to ask for next, after so many took so long: no more than twice as many."""
-    fitting = int(block * FLOW / seconds) if seconds > 0 else 2 * block
-    return max(1, min(fitting, 2 * block, BLOCK))

@@ -7,8 +7,10 @@ from tinygpt.core.corpus import check_corpus, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.record import RING
 from tinygpt.core.run.progress import Progress
+from tinygpt.core.run.rate import Rate
 from tinygpt.core.run.sampler import NotFinite, generate
 from tinygpt.core.run.schedule import learning_rate
+from tinygpt.core.run.validation import validate
 from tinygpt.core.text import decode
 
 TYPE_CHECKING = False
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 EXPLODED_LOSS = 2 * LN_VOCAB  # twice the loss of a model that knows nothing
 EXPLODED_STEPS = 5  # so many in a row: a single bad batch may pass
 BLOCK_SECONDS = 0.1  # so long a host waits for an answer, where steps are shorter
-RATE_WINDOW = 20  # blocks over which tokens/s are averaged
 
 
 class Diverged(TinyGPTError):
@@ -60,25 +61,6 @@ class Host:
         """The run has diverged. Where the engine is used further, give it the state of the "last" checkpoint."""
 
 
-class Rate:
-    """Training tokens per second over the last readings, time outside of training steps left out."""
-
-    def __init__(self, tokens_per_step: int) -> None:
-        self.tokens_per_step = tokens_per_step
-        self.readings: list[tuple[int, float]] = []  # (steps, seconds)
-
-    def add(self, steps: int, seconds: float) -> None:
-        self.readings = self.readings[-(RATE_WINDOW - 1) :] + [(steps, seconds)]
-
-    def seconds_per_step(self) -> float:
-        steps = sum([reading[0] for reading in self.readings])
-        return sum([reading[1] for reading in self.readings]) / steps if steps else 0.0
-
-    def tokens_per_second(self) -> float:
-        seconds = self.seconds_per_step()
-        return self.tokens_per_step / seconds if seconds > 0 else 0.0
-
-
 class Trainer:
     """Trains `engine` on a corpus it has loaded already, from where `progress` stands."""
 
@@ -103,8 +85,9 @@ class Trainer:
         self.progress = progress or Progress()
         self.sample_prompt = sample_prompt
         self.sample_settings = sample_settings or SampleConfig()
-        self.rows = config.train.batch * config.train.grad_accum * engine.replicas
-        self.rate = Rate(self.rows * config.model.ctx)
+        self.tokens_per_step = config.train.batch * config.train.grad_accum * engine.replicas * config.model.ctx
+        self.step_rate = Rate()  # of training alone
+        self.batch_rate = Rate()  # of validations
         self.exploded = 0
         self.last = self.progress.as_dict()  # where the run stood at its "last" checkpoint
         self.keep_every = config.train.keep_every if host.keeps("kept") else 0
@@ -131,34 +114,47 @@ class Trainer:
             raise
 
     async def loop(self) -> str:
-        train = self.config.train
-        progress = self.progress
-        reason = "finished"
+        train, progress = self.config.train, self.progress
+        progress.validation_due = progress.validation_due and self.validating
         if progress.step == 0:
             await self.save("last")
-        while progress.step < train.steps:
-            stopping = await self.train_block()
-            step = progress.step
-            last = step == train.steps
+        while progress.step < train.steps or progress.validation_due:
+            stopping = not progress.validation_due and await self.train_block()
+            last = progress.step >= train.steps
             await self.save_proven()
-            if self.validating and (last or due(step, train.eval_every)) and await self.evaluate():
-                await self.save("best")
-            if last or due(step, train.sample_every):
-                await self.sample()
-                stopping = stopping or await self.engine.agree(self.host.should_stop())
+            stopping = stopping or await self.do_what_is_due(last)
             if train.patience and progress.evals_since_best >= train.patience:
                 reason = "early-stop"
-            elif stopping and not last:
+            elif stopping and (not last or progress.validation_due):
                 reason = "stopped"
-            kept = ["kept"] if due(step, self.keep_every) else []
-            if last or reason != "finished":
+            else:
+                reason = "finished" if last else ""
+            kept = ["kept"] if due(progress.step, self.keep_every) else []
+            if reason:
                 for kind in ["last"] + kept:
                     await self.save(kind)
-                break
-            kinds = (["last"] if self.host.checkpoint_due(step, train.checkpoint_every) else []) + kept
+                return reason
+            kinds = (["last"] if self.host.checkpoint_due(progress.step, train.checkpoint_every) else []) + kept
             if kinds and not self.exploded:
                 self.unproven = (await self.engine.export_state(), progress.as_dict(), kinds)
-        return reason
+        return "finished"
+
+    async def do_what_is_due(self, last: bool) -> bool:
+        """A validation, a sample; whether the run is to stop after them."""
+        train, progress = self.config.train, self.progress
+        if progress.validation_due:
+            best = await self.evaluate()
+            if best:
+                await self.save("best")
+            if best is None or await self.stops():
+                return True
+        if last or due(progress.step, train.sample_every):
+            await self.sample()
+            return await self.stops()
+        return False
+
+    async def stops(self, halted: bool = False) -> bool:
+        return bool(await self.engine.agree(halted or self.host.should_stop()))
 
     def block_steps(self) -> int:
         """How many steps to ask for: to the next event, and about a tenth of a second's; one to prove a state."""
@@ -172,23 +168,31 @@ class Trainer:
             return 1
         if self.engine.block is not None:
             return min(steps, int(self.engine.block))
-        return max(1, min(steps, int(BLOCK_SECONDS / max(self.rate.seconds_per_step(), 1e-9)))) if step else 1
+        return self.step_rate.fitting(BLOCK_SECONDS, steps)
 
     async def train_block(self) -> bool:
         """Some steps; whether the run is to stop after them."""
+        if await self.stops():  # it came while nothing ran that could have heard it
+            return True
         steps = self.block_steps()
         began = self.host.now()
         done = await self.engine.train(steps)
         metrics = await self.engine.read_metrics()
-        self.rate.add(done, self.host.now() - began)
+        self.step_rate.add(done, self.host.now() - began)
         self.progress.step += done
-        self.progress.tokens_seen += done * self.rate.tokens_per_step
+        self.progress.tokens_seen += done * self.tokens_per_step
+        self.progress.validation_due = done > 0 and self.validates_at(self.progress.step)
         self.report(metrics)
-        return bool(await self.engine.agree(done < steps or self.host.should_stop()))
+        return await self.stops(done < steps)
+
+    def validates_at(self, step: int) -> bool:
+        train = self.config.train
+        return self.validating and (step == train.steps or due(step, train.eval_every))
 
     def report(self, metrics: "list[Any]") -> None:
         """Tell the host of each step, and stop a run whose loss has left the track."""
         train = self.config.train
+        seconds = self.step_rate.each()
         events = []
         bad = None
         for step, loss, grad_norm in metrics:
@@ -205,8 +209,8 @@ class Trainer:
                     "loss": loss,
                     "grad_norm": grad_norm,
                     "lr": learning_rate(train, step),
-                    "tokens_per_s": self.rate.tokens_per_second(),
-                    "eta_s": (train.steps - step) * self.rate.seconds_per_step(),
+                    "tokens_per_s": self.tokens_per_step / seconds if seconds > 0 else 0.0,
+                    "eta_s": (train.steps - step) * seconds,
                 }
             )
         self.host.emit_steps(events)
@@ -216,10 +220,15 @@ class Trainer:
     def diverged(self, step: int, what: str) -> Diverged:
         return Diverged(divergence_sentence(self.config.train, step, what, self.last["step"]))
 
-    async def evaluate(self) -> bool:
-        """Measure the validation loss; whether it is the best so far."""
+    async def evaluate(self) -> bool | None:
+        """Measure the validation loss; whether it is the best so far.
+
+        None: a stop came into it. Nothing of it counts then, and the run that goes on from here begins with it.
+        """
         progress = self.progress
-        loss = await self.engine.validate()
+        loss = await validate(self.engine, self.stops, self.host.now, self.batch_rate)
+        if loss is None:
+            return None
         if not math.isfinite(loss):
             raise self.diverged(progress.step, f"the validation loss is {loss}")
         best = progress.best_val is None or loss < progress.best_val
@@ -227,18 +236,19 @@ class Trainer:
             progress.best_val, progress.best_step, progress.evals_since_best = loss, progress.step, 0
         else:
             progress.evals_since_best += 1
+        progress.validation_due = False
         self.host.emit({"event": "eval", "step": progress.step, "val_loss": loss, "best": best})
         return best
 
     async def sample(self) -> None:
         """Let the model write. A text that a stop comes into is dropped."""
-        ctx, host = self.config.model.ctx, self.host
-        go_on = None if host.should_stop() else lambda made: not host.should_stop()
+        host, prompt, settings = self.host, self.sample_prompt, self.sample_settings
+        go_on = lambda made: not host.should_stop()  # noqa: E731
         try:
-            made = await generate(self.engine, ctx, self.sample_prompt, self.sample_settings, on_bytes=go_on)
+            made = await generate(self.engine, self.config.model.ctx, prompt, settings, b"", go_on, host.now)
         except NotFinite:
             raise self.diverged(self.progress.step, "the model's logits are not finite") from None
-        if go_on is not None and host.should_stop():
+        if host.should_stop():
             return
         self.progress.sample = decode(made)
         self.host.emit({"event": "sample", "step": self.progress.step, "text": self.progress.sample})
