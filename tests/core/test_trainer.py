@@ -147,6 +147,24 @@ def test_a_stop_that_comes_while_a_state_is_saved_ends_the_run_before_another_st
     assert (reason, engine.step) == ("stopped", 26)  # the state of step 25 was proven by one more
 
 
+def test_samples_take_a_tenth_of_the_time_and_one_is_always_at_the_end():
+    """Steps take a second each, and a text ten."""
+
+    class Clocked(ToyEngine):
+        bytes = 0
+
+        def draw(self):
+            self.bytes += 1
+            return ToyEngine.draw(self)
+
+    for every, on_the_way in ((0, []), (20, [20, 100, 180]), (100, [100, 200]), (5, [5, 90, 180])):
+        engine, host = Clocked(), ToyHost()
+        host.now = lambda: engine.step + engine.bytes / 32  # noqa: B023
+        train(RUN.replace(steps=205, sample_every=every, eval_every=5), engine, host)
+        assert [event["step"] for event in host.of("sample")] == [*on_the_way, 205]
+        assert len(host.of("eval")) == 41  # what decides on a run is never left out
+
+
 def test_a_stop_request_saves_and_ends():
     reason, engine, host = train(host=ToyHost(stop_at=10.0))
     assert reason == "stopped"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXPLODED_LOSS = 2 * LN_VOCAB  # twice the loss of a model that knows nothing
 EXPLODED_STEPS = 5  # so many in a row: a single bad batch may pass
 BLOCK_SECONDS = 0.1  # so long a host waits for an answer, where steps are shorter
+SAMPLE_SHARE = 0.1  # of a run's time: samples on the way that would take more are left out
 
 
 class Diverged(TinyGPTError):
@@ -88,6 +89,8 @@ class Trainer:
         self.tokens_per_step = config.train.batch * config.train.grad_accum * engine.replicas * config.model.ctx
         self.step_rate = Rate()  # of training alone
         self.batch_rate = Rate()  # of validations
+        self.began = host.now()
+        self.sampling = 0.0  # seconds that went into samples
         self.exploded = 0
         self.last = self.progress.as_dict()  # where the run stood at its "last" checkpoint
         self.keep_every = config.train.keep_every if host.keeps("kept") else 0
@@ -148,7 +151,7 @@ class Trainer:
                 await self.save("best")
             if best is None or await self.stops():
                 return True
-        if last or due(progress.step, train.sample_every):
+        if last or (due(progress.step, train.sample_every) and await self.engine.agree(self.affords_a_sample())):
             await self.sample()
             return await self.stops()
         return False
@@ -240,14 +243,19 @@ class Trainer:
         self.host.emit({"event": "eval", "step": progress.step, "val_loss": loss, "best": best})
         return best
 
+    def affords_a_sample(self) -> bool:
+        return self.sampling <= SAMPLE_SHARE * (self.host.now() - self.began)
+
     async def sample(self) -> None:
         """Let the model write. A text that a stop comes into is dropped."""
         host, prompt, settings = self.host, self.sample_prompt, self.sample_settings
+        began = host.now()
         go_on = lambda made: not host.should_stop()  # noqa: E731
         try:
             made = await generate(self.engine, self.config.model.ctx, prompt, settings, b"", go_on, host.now)
         except NotFinite:
             raise self.diverged(self.progress.step, "the model's logits are not finite") from None
+        self.sampling += host.now() - began
         if host.should_stop():
             return
         self.progress.sample = decode(made)
