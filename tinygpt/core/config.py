@@ -103,6 +103,15 @@ class TrainConfig(Settings):
         real("matrix_lr", 0.02, 1e-12, 10.0, "Muon: learning rate of the hidden matrices (its peak)", "matrices' rate"),
         whole("ns_steps", 5, 1, 10, "Muon: Newton–Schulz iterations", "Newton–Schulz steps"),
         real("weight_decay", 0.1, 0.0, 10.0, "decay of tensors of two or more dims", "weight decay"),
+        # Fixed: a state has one vector more with it.
+        real(
+            "average",
+            0.0,
+            0.0,
+            0.9,
+            "share of the run over which the weights that are kept are averaged; 0: none",
+            fixed=True,
+        ),
         real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off", "gradient clip"),
         whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches a step"),
         real("dropout", 0.0, 0.0, 0.9, "share of the numbers that a training step leaves out at random"),
@@ -137,6 +146,7 @@ class TrainConfig(Settings):
     matrix_lr: float
     ns_steps: int
     weight_decay: float
+    average: float
     grad_clip: float
     grad_accum: int
     dropout: float

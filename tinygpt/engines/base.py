@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float32]
 class State(NamedTuple):
     """A model's whole state: flat float32 vectors over all parameters, in the order of `core.models.parameters`.
 
-    `slots` are the vectors that the optimizer keeps, by name; weights alone have none.
+    `slots` are the vectors that training keeps beside them, by name; weights alone have none.
     """
 
     step: int
@@ -49,6 +49,8 @@ class TerminalEngine(ProgramEngine):
         for name in self.slots:
             if self.has(name):
                 await self.write_vector(name, state.slots[name] if state.slots else np.zeros_like(state.w))
+        if not state.slots:
+            await self.rejoin()
         await self.set_step(state.step)
 
     async def write_vector(self, name: str, values: FloatArray) -> None:

@@ -13,7 +13,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import NOT_FINITE
 from tinygpt.core.file.header import Run, encode_run
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.core.optimizers import check_slots, optimizer_of
+from tinygpt.core.optimizers import check_slots, slot_names
 from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import FloatArray, State
 
@@ -56,7 +56,7 @@ def checked_state(checkpoint: Checkpoint) -> State:
     """Slots in the optimizer's order, all as little-endian float32, which copies nothing on most machines."""
     state, train = checkpoint.state, checkpoint.config.train
     check_slots(train, list(state.slots))
-    order = optimizer_of(train).slots if state.slots else ()
+    order = slot_names(train) if state.slots else ()
     count = parameter_count(checkpoint.config.model)
     for vector in vectors_of(state):
         if vector.shape != (count,):

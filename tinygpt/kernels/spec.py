@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tinygpt.kernels.adamw import adamw, grad_norm
 from tinygpt.kernels.attention import attention, attention_backward, attention_one, cache_fill
+from tinygpt.kernels.average import average, copy
 from tinygpt.kernels.cross_entropy import cross_entropy, mean_loss
 from tinygpt.kernels.dropout import dropout
 from tinygpt.kernels.embed import embed, embed_backward, embed_one
@@ -48,6 +49,8 @@ SPEC: dict[str, Callable[..., None]] = {
         attention,
         attention_backward,
         dropout,
+        average,
+        copy,
         cross_entropy,
         mean_loss,
         grad_norm,

@@ -6,6 +6,7 @@ compile=True on CUDA it is captured as it stands in one CUDA graph, and a step i
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from torch.nn.utils import clip_grad_norm_
 from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import Parameter, parameters
-from tinygpt.core.optimizers import check_slots
+from tinygpt.core.optimizers import LIVE, check_slots
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import batch_offsets, eval_offsets, sample_uniform
 from tinygpt.core.run.contract import Engine, StepMetrics
@@ -79,6 +80,9 @@ class TorchEngine(Engine):
         self.network: nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
         rows = parameters(config.model) if trained is None else trained
         self.trained = [self.model.get_parameter(row.name) for row in rows]  # in the order of a State's vectors
+        # What is validated and written with, and kept: averages of the weights that steps change, or those themselves.
+        self.kept_model = copy.deepcopy(self.model) if train.average else self.model
+        self.kept: list[Tensor] = [self.kept_model.get_parameter(row.name) for row in rows]
         self.rates = Rates(self.device)
         iterate_in = torch.bfloat16 if self.precision == "bf16" else torch.float32
         self.optimizer = make_optimizer(self.trained, rows, train, self.rates, iterate_in)
@@ -158,7 +162,15 @@ class TorchEngine(Engine):
             losses.append(loss.detach())
         norm = clip_grad_norm_(self.trained, self.config.train.grad_clip or math.inf, foreach=True)
         self.optimizer.step()
+        if self.config.train.average:
+            self.average()
         return torch.stack([functools.reduce(torch.add, losses), norm])
+
+    @torch.no_grad()
+    def average(self) -> None:
+        ways = list(torch._foreach_sub(list[Tensor](self.trained), self.kept))
+        torch._foreach_mul_(ways, self.rates.average)
+        torch._foreach_add_(self.kept, ways)
 
     def mean_loss(
         self, network: nn.Module, corpus: Tensor, rows: Tensor, parts: int = 1, drop: Drop = keep_all
@@ -253,7 +265,7 @@ class TorchEngine(Engine):
         with torch.no_grad(), self.arithmetic():
             for start in range(0, len(offsets), batch):
                 rows = self.upload(offsets[start : start + batch])
-                total += self.mean_loss(self.model, self.val_text, rows).to(total.device) * len(rows)
+                total += self.mean_loss(self.kept_model, self.val_text, rows).to(total.device) * len(rows)
         return total.item(), len(offsets)
 
     async def window_losses(self, windows: list[bytes]) -> list[list[float]]:
@@ -265,7 +277,7 @@ class TorchEngine(Engine):
             part = windows[start : start + batch]
             tokens = byte_tensor(b"".join(part)).view(len(part), -1).to(self.device).long()
             with torch.no_grad(), self.arithmetic():
-                logits = self.model(tokens[:, :-1])
+                logits = self.kept_model(tokens[:, :-1])
             losses += F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none").tolist()
         return losses
 
@@ -288,11 +300,14 @@ class TorchEngine(Engine):
 
     def state(self) -> State:
         slots = {name: flatten(self.moments(key)) for name, key in self.slot_keys.items()}
-        return State(self.step, flatten(self.trained), slots)
+        if self.config.train.average:
+            slots[LIVE] = flatten(self.trained)
+        return State(self.step, flatten(self.kept), slots)
 
     def restore(self, state: State) -> None:
         check_slots(self.config.train, list(state.slots))
-        copy_flat(state.w, self.trained)
+        copy_flat(state.w, self.kept)
+        copy_flat(state.slots.get(LIVE, state.w), self.trained)
         for name, key in self.slot_keys.items():
             copy_flat(state.slots[name] if state.slots else np.zeros_like(state.w), self.moments(key))
         self.set_step(state.step)
@@ -335,7 +350,7 @@ class TorchEngine(Engine):
 
     def feed(self, tokens: bytes) -> list[float]:
         with torch.no_grad(), self.arithmetic():
-            logits = self.model(byte_tensor(tokens).to(self.device).long()[None], cache=self.cache)
+            logits = self.kept_model(byte_tensor(tokens).to(self.device).long()[None], cache=self.cache)
         row: list[float] = logits[0, -1].float().tolist()
         return row
 

@@ -24,7 +24,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import decode_run
 from tinygpt.core.file.strict_json import json_object, parse_object, text_of
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters
-from tinygpt.core.optimizers import optimizer_of
+from tinygpt.core.optimizers import slot_names
 from tinygpt.core.rng import LORA_INIT
 from tinygpt.core.run.sampler import generate
 from tinygpt.engines.base import FloatArray, State
@@ -253,7 +253,7 @@ def load_adapter(path: str | os.PathLike[str]) -> Adapter:
 
         rows = adapter_parameters(run.config.model, lora)
         prefixes = [""]
-        slots = optimizer_of(run.config.train).slots
+        slots = slot_names(run.config.train)
         if any(name.startswith(tuple(f"{slot}." for slot in slots)) for name in file.names):
             prefixes += [f"{slot}." for slot in slots]
         file.require_names([prefix + row.name for prefix in prefixes for row in rows])

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tinygpt.core.config import TrainConfig
 from tinygpt.core.models.parameters import Parameter, is_hidden_matrix
-from tinygpt.core.run.schedule import learning_rate
+from tinygpt.core.run.schedule import average_rate, learning_rate
 from tinygpt.reference.muon import Muon
 
 # What PyTorch calls a State's slots.
@@ -27,12 +27,13 @@ class Rates:
     """Of a step, each in a tensor of its own: filling it changes the rate, in a captured step too."""
 
     def __init__(self, device: torch.device) -> None:
-        self.lr, self.matrix_lr = torch.zeros((), device=device), torch.zeros((), device=device)
+        self.lr, self.matrix_lr, self.average = [torch.zeros((), device=device) for _ in range(3)]
 
     def fill(self, train: TrainConfig, step: int) -> None:
         lr = learning_rate(train, step)
         self.lr.fill_(lr)
         self.matrix_lr.fill_(train.matrix_lr * lr / train.lr)
+        self.average.fill_(average_rate(train, step))
 
 
 def make_optimizer(

@@ -14,7 +14,7 @@ TABLE = "token_embedding.weight"
 class BigramProgram(ModelProgram):
     def forward(self, tokens: Tensor) -> Tensor:
         logits = self.rows("logits", VOCAB)
-        self.call("embed", tokens=tokens, wte=self.memory.weight[TABLE], x=logits, N=self.N, T=self.T, C=VOCAB)
+        self.call("embed", tokens=tokens, wte=self.weight[TABLE], x=logits, N=self.N, T=self.T, C=VOCAB)
         return logits
 
     def backward(self, tokens: Tensor, dlogits: Tensor, accumulate: int) -> None:
@@ -38,5 +38,5 @@ class BigramDecode(BigramProgram):
         BigramProgram.__init__(self, "decode", config, memory, 1, 1, learns=False)
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
-        table, position = self.memory.weight[TABLE], self.memory.position
+        table, position = self.weight[TABLE], self.memory.position
         self.call("embed_one", tokens=tokens, position=position, wte=table, x=logits, C=VOCAB)

@@ -55,7 +55,7 @@ class GptProgram(LayeredProgram):
         return x
 
     def embed(self, tokens: Tensor) -> Tensor:
-        w, x = self.memory.weight, self.rows("x", self.C)
+        w, x = self.weight, self.rows("x", self.C)
         wte, wpe = w["token_embedding.weight"], w.get("position_embedding.weight")
         self.call("embed", tokens=tokens, wte=wte, wpe=wpe, x=x, N=self.N, T=self.T, C=self.C)
         return x
@@ -158,7 +158,7 @@ class GptDecode(GptProgram):
         return self.memory.position
 
     def embed(self, tokens: Tensor) -> Tensor:
-        w, x, position = self.memory.weight, self.rows("x", self.C), self.memory.position
+        w, x, position = self.weight, self.rows("x", self.C), self.memory.position
         wte, wpe = w["token_embedding.weight"], w.get("position_embedding.weight")
         self.call("embed_one", tokens=tokens, position=position, wte=wte, wpe=wpe, x=x, C=self.C)
         return x

@@ -26,7 +26,7 @@ class LayeredProgram(ModelProgram):
     # --- linear maps -----------------------------------------------------------------------------------------
 
     def linear(self, x: Tensor, which: str, y: Tensor, residual: Tensor | None = None) -> None:
-        weight, bias = self.memory.weight[which + ".weight"], self.memory.weight.get(which + ".bias")
+        weight, bias = self.weight[which + ".weight"], self.weight.get(which + ".bias")
         O, I = weight.shape  # noqa: E741
         self.call("linear", x=x, weight=weight, bias=bias, residual=residual, y=y, N=self.N, O=O, I=I)
 
@@ -34,7 +34,7 @@ class LayeredProgram(ModelProgram):
         self, dy: Tensor, x: Tensor, which: str, dx: Tensor, accumulate: int, slope: Tensor | None = None
     ) -> None:
         """dx = dy W (* slope), dW (+)= dy^T x, db (+)= column sums of dy."""
-        weight = self.memory.weight[which + ".weight"]
+        weight = self.weight[which + ".weight"]
         dweight, dbias = self.memory.grad[which + ".weight"], self.memory.grad.get(which + ".bias")
         O, I = weight.shape  # noqa: E741
         self.call("linear_backward_input", dy=dy, weight=weight, slope=slope, dx=dx, N=self.N, O=O, I=I)
@@ -46,7 +46,7 @@ class LayeredProgram(ModelProgram):
     # --- norms -----------------------------------------------------------------------------------------------
 
     def norm(self, name: str, which: str, x: Tensor) -> Normed:
-        gain, bias = self.memory.weight[which + ".weight"], self.memory.weight.get(which + ".bias")
+        gain, bias = self.weight[which + ".weight"], self.weight.get(which + ".bias")
         y, rstd = self.rows(name, self.C), self.tensor(name + ".rstd", (self.N,))
         if self.model.norm == "rmsnorm":
             self.call("rmsnorm", x=x, gain=gain, y=y, rstd=rstd, N=self.N, C=self.C, eps=LAYERNORM_EPS)
@@ -59,7 +59,7 @@ class LayeredProgram(ModelProgram):
 
     def backward_norm(self, dy: Tensor, s: Normed, residual: Tensor | None, dx: Tensor, accumulate: int) -> None:
         """dx = the gradient through the norm (+ residual)."""
-        gain = self.memory.weight[s.which + ".weight"]
+        gain = self.weight[s.which + ".weight"]
         dgain, dbias = self.memory.grad[s.which + ".weight"], self.memory.grad.get(s.which + ".bias")
         if self.model.norm == "rmsnorm":
             self.call(
@@ -121,7 +121,7 @@ class LayeredProgram(ModelProgram):
             return Bent(h, None, gate_up)
         h = self.rows(block + "h", self.F)
         slope = self.rows(block + "slope", self.F) if self.learns else None
-        weight, bias = self.memory.weight[block + "mlp.fc_in.weight"], self.memory.weight.get(block + "mlp.fc_in.bias")
+        weight, bias = self.weight[block + "mlp.fc_in.weight"], self.weight.get(block + "mlp.fc_in.bias")
         self.call(
             "linear_activation", x=x, weight=weight, bias=bias, y=h, slope=slope, N=self.N, O=self.F, I=self.C,
             kind=KINDS[self.model.activation],

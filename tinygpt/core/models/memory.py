@@ -4,7 +4,7 @@ from tinygpt.core.config import VOCAB, RunConfig
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.ops.sample import CHOICE_WORDS
-from tinygpt.core.optimizers import optimizer_of
+from tinygpt.core.optimizers import LIVE, optimizer_of
 from tinygpt.core.plan.layout import Layout
 
 
@@ -20,6 +20,8 @@ class Memory:
         self.weights = Tensor("weights", size, "weight")
         self.grads = Tensor("grads", size, "grad")
         self.slots = [Tensor(name, size, "slot") for name in optimizer.slots]
+        # What steps change: the weights themselves, or where those are averages a vector of its own.
+        self.live = Tensor(LIVE, size, "slot") if config.train.average else self.weights
         # Training: counters are the steps done, the batches of the step done, and those of the validation.
         self.train_text = Tensor("train_text", (train_bytes,), "corpus", "u8")
         self.val_text = Tensor("val_text", (val_bytes,), "corpus", "u8")
@@ -27,6 +29,7 @@ class Memory:
         self.tokens = Tensor("tokens", (N,), "state", "i32")
         self.targets = Tensor("targets", (N,), "state", "i32")
         self.rates = Tensor("rates", (RING, len(optimizer.rates)), "input")
+        self.average_rates = Tensor("average_rates", (RING,), "input")
         self.loss = Tensor("loss", (1,), "state")
         self.val_loss = Tensor("val_loss", (1,), "state")
         self.losses = Tensor("losses", (N,), "output")
@@ -43,6 +46,7 @@ class Memory:
         self.cache_k = [Tensor(f"cache_k.{i}", (model.ctx, model.d_model), "state") for i in range(model.layers)]
         self.cache_v = [Tensor(f"cache_v.{i}", (model.ctx, model.d_model), "state") for i in range(model.layers)]
         self.weight = self.views(self.weights, "")
+        self.live_weight = self.views(self.live, LIVE + ".") if config.train.average else self.weight
         self.grad = self.views(self.grads, "d")
 
     def views(self, flat: Tensor, prefix: str) -> dict[str, Tensor]:
@@ -56,14 +60,25 @@ class Memory:
 
     def tensors(self) -> list[Tensor]:
         """Those with memory of their own, in the order of the arena."""
-        rest = [self.train_text, self.val_text, self.counters, self.tokens, self.targets, self.rates, self.loss]
-        rest += [self.val_loss, self.losses, self.norm, self.ring, self.prompt, self.choice, self.token]
+        rest = [self.train_text, self.val_text, self.counters, self.tokens, self.targets, self.rates]
+        rest += [
+            self.average_rates,
+            self.loss,
+            self.val_loss,
+            self.losses,
+            self.norm,
+            self.ring,
+            self.prompt,
+            self.choice,
+            self.token,
+        ]
         rest += [self.position, self.cursor, self.written, self.next_logits]
         return self.flat() + rest + self.cache_k + self.cache_v
 
     def flat(self) -> list[Tensor]:
         """Those over all parameters."""
-        return [self.weights, self.grads] + self.slots
+        live = [] if self.live is self.weights else [self.live]
+        return [self.weights, self.grads] + self.slots + live
 
     def named_in(self, programs: list[Program], kept: "list[str]") -> list[Tensor]:
         """Those that these programs name, the weights, and what else is to be kept."""

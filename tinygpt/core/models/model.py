@@ -12,6 +12,7 @@ class ModelProgram(Program):
         Program.__init__(self, mode)
         self.model, self.train = config.model, config.train
         self.memory = memory
+        self.weight = memory.live_weight if learns else memory.weight  # by name
         self.B, self.T, self.N = B, T, B * T
         self.learns = learns
 

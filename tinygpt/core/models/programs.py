@@ -67,6 +67,11 @@ def add_update(p: Program, config: RunConfig, memory: Memory) -> None:
     )  # fmt: skip
     p.commit()
     optimizer_of(config.train).update(p, config, memory)
+    if config.train.average:
+        p.call(
+            "average", live=memory.live, rates=memory.average_rates, counters=memory.counters, weights=memory.weights,
+            P=memory.layout.size, rows=RING,
+        )  # fmt: skip
     p.call("record", loss=memory.loss, norm=memory.norm, ring=memory.ring, counters=memory.counters, rows=RING)
 
 
@@ -142,6 +147,13 @@ def reset_program(config: RunConfig, memory: Memory) -> Program:
     return p
 
 
+def rejoin_program(config: RunConfig, memory: Memory) -> Program:
+    """Where weights are averages: steps go on from the weights that are kept."""
+    p = Program("rejoin")
+    p.call("copy", x=memory.weights, y=memory.live, P=memory.layout.size)
+    return p
+
+
 def init_program(config: RunConfig, memory: Memory) -> Program:
     """Start values, tensor by tensor, where all is zero."""
     p = Program("init")
@@ -165,6 +177,7 @@ def init_program(config: RunConfig, memory: Memory) -> Program:
 PROGRAMS = {
     "init": init_program,
     "reset": reset_program,
+    "rejoin": rejoin_program,
     "train": step_program,
     "train_fed": lambda config, memory: step_program(config, memory, fed=True),
     "gradient": lambda config, memory: gradient_program(config, memory, 0),
@@ -186,6 +199,12 @@ def step_modes(config: RunConfig) -> list[str]:
 WRITING = ["prefill", "decode"]
 
 
+def with_start(config: RunConfig, modes: list[str]) -> list[str]:
+    """Where weights are averages and programs take steps from them, with the program that begins it."""
+    steps = [mode for mode in modes if mode not in WRITING + ["rejoin", "init", "reset", "validate", "eval"]]
+    return modes + ["rejoin"] if config.train.average and steps and "rejoin" not in modes else modes
+
+
 def all_modes(config: RunConfig) -> list[str]:
     """Every program that there is of a run, for whoever looks at them."""
     return step_modes(config) + ["validate", "eval"] + WRITING
@@ -193,4 +212,5 @@ def all_modes(config: RunConfig) -> list[str]:
 
 def training_modes(config: RunConfig, val_bytes: int) -> list[str]:
     """All that a training run needs: its steps, validation where there is text for it, samples."""
-    return step_modes(config) + (["validate"] if validates(config, val_bytes) else []) + WRITING
+    validation = ["validate"] if validates(config, val_bytes) else []
+    return with_start(config, step_modes(config) + validation + WRITING)

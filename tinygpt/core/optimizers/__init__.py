@@ -19,12 +19,23 @@ def optimizer_of(train: "TrainConfig") -> Optimizer:
     return OPTIMIZERS[train.optimizer]
 
 
+LIVE = "live"  # with averaging: the weights that steps change, while those that are kept follow them
+
+
+def slot_names(train: "TrainConfig") -> "tuple[str, ...]":
+    """The vectors of a state beside its weights, in the order of a file. All begin as zeros, but `live` as the
+    weights."""
+    kept: tuple[str, ...] = optimizer_of(train).slots
+    return kept + (LIVE,) if train.average else kept
+
+
 def check_slots(train: "TrainConfig", names: "Sequence[str]") -> None:
     """Refuse what another optimizer kept. Weights alone, with no slots, are anyone's."""
-    slots = optimizer_of(train).slots
+    slots = slot_names(train)
     if names and sorted(names) != sorted(slots):
+        averaged = " with averaging" if train.average else ""
         raise TinyGPTError(
-            f"an optimizer that keeps {', '.join(names)} trained this model, but {train.optimizer} keeps "
+            f"an optimizer that keeps {', '.join(names)} trained this model, but {train.optimizer}{averaged} keeps "
             f"{', '.join(slots)}; go on with the same optimizer, or from the weights alone, as "
             f"tinygpt convert --weights-only makes them"
         )

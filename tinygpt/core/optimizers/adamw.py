@@ -22,7 +22,7 @@ def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:
     m, v = memory.slots
     p.call(
         "adamw", grads=memory.grads, norm=memory.norm, rates=memory.rates, counters=memory.counters,
-        weights=memory.weights, m=m, v=v, P=memory.layout.size, decayed=memory.layout.decayed,
+        weights=memory.live, m=m, v=v, P=memory.layout.size, decayed=memory.layout.decayed,
         rows=memory.rates.shape[0], beta1=train.beta1, beta2=train.beta2, eps=train.eps,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:
     (m,) = memory.slots
     p.call(
         "sgd", grads=memory.grads, norm=memory.norm, rates=memory.rates, counters=memory.counters,
-        weights=memory.weights, m=m, P=memory.layout.size, decayed=memory.layout.decayed,
+        weights=memory.live, m=m, P=memory.layout.size, decayed=memory.layout.decayed,
         rows=memory.rates.shape[0], momentum=config.train.momentum,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.corpus import validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.models.programs import WRITING, training_modes
+from tinygpt.core.models.programs import WRITING, training_modes, with_start
 from tinygpt.core.ops.op import Tensor, float_bits, signed
 from tinygpt.core.ops.record import RING
 from tinygpt.core.ops.sample import (
@@ -25,9 +25,10 @@ from tinygpt.core.ops.sample import (
     TOP_P,
     WRITTEN,
 )
-from tinygpt.core.optimizers import check_slots, optimizer_of
+from tinygpt.core.optimizers import LIVE, check_slots, optimizer_of, slot_names
 from tinygpt.core.run.contract import Engine, Player, StepMetrics
 from tinygpt.core.run.sampler import NOT_FINITE, NotFinite
+from tinygpt.core.run.schedule import average_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class ProgramEngine(Engine):
 
     async def plan(self, modes: list[str]) -> None:
         """Take memory for these programs; what lived in the memory before lives on."""
+        modes = with_start(self.config, modes)
         begins = self.player is None and self.state is None
         if begins and self.machine.starts and self.machine.starts not in modes:
             modes = modes + [self.machine.starts]
@@ -116,19 +118,32 @@ class ProgramEngine(Engine):
         try:
             if before[1] is not None:
                 await self.take_over(before[0], before[1])
+                if LIVE not in [tensor.name for tensor in before[0].tensors]:
+                    await self.rejoin()
             elif self.state is not None:
                 state, self.state = self.state, None
                 await self.import_state(state)
-            elif self.machine.starts:
-                await player.run(self.machine.starts, 1)
             else:
-                await player.write(self.vector_places("weights"), await self.machine.start_values(self.config))
+                await self.start(player)
         except BaseException:
             await player.close()
             self.lowered, self.player = before
             raise
         if before[1] is not None:
             await before[1].close()
+
+    async def start(self, player: Player) -> None:
+        """Start values, in memory that is all zeros."""
+        if self.machine.starts:
+            await player.run(self.machine.starts, 1)
+        else:
+            await player.write(self.vector_places("weights"), await self.machine.start_values(self.config))
+        await self.rejoin()
+
+    async def rejoin(self) -> None:
+        """Where weights are averages: the steps to come begin with the weights that are there."""
+        if "rejoin" in self.lowered.modes:
+            await self.player.run("rejoin", 1)
 
     async def take_over(self, lowered: "Any", player: Player) -> None:
         """What outlives a run, from the player before this one."""
@@ -200,6 +215,10 @@ class ProgramEngine(Engine):
             for step in range(self.known + 1, self.known + count + 1):
                 words += [float_bits(rate) for rate in optimizer.rates_of(self.config.train, step)]
             await self.write_ints("rates", words, len(optimizer.rates) * row)
+            if self.config.train.average:
+                steps = range(self.known + 1, self.known + count + 1)
+                shares = [float_bits(average_rate(self.config.train, step)) for step in steps]
+                await self.write_ints("average_rates", shares, row)
             self.known += count
 
     async def run_steps(self, steps: int) -> int:
@@ -272,8 +291,8 @@ class ProgramEngine(Engine):
 
     @property
     def slots(self) -> "tuple[str, ...]":
-        """What the optimizer keeps."""
-        return optimizer_of(self.config.train).slots  # type: ignore[no-any-return]
+        """The vectors of a state beside its weights."""
+        return slot_names(self.config.train)
 
     def check_state(self, state: "Any", config: RunConfig) -> None:
         """Refuse the state of another model, or of another optimizer."""
@@ -308,6 +327,7 @@ class ProgramEngine(Engine):
             for name in self.slots:
                 count = parameter_count(self.config.model)
                 await self.player.write(self.vector_places(name), self.machine.zeros(4 * count))
+        await self.rejoin()
         await self.set_step(0)
         return True
 

@@ -1,4 +1,4 @@
-"""The learning rate of a step, from its number alone."""
+"""The rates of a step, from its number alone."""
 
 import math
 
@@ -14,3 +14,12 @@ def learning_rate(train: TrainConfig, step: int) -> float:
     done = min(1.0, (step - train.warmup - 1) / (train.steps - train.warmup - 1))
     low = min(train.min_lr, train.lr)
     return low + (train.lr - low) * 0.5 * (1.0 + math.cos(math.pi * done))
+
+
+def average_rate(train: TrainConfig, step: int) -> float:
+    """What share of the way the kept weights go towards those of step number `step`.
+
+    Their average reaches over about train.average of the run; at first over less, so that start values are soon
+    forgotten.
+    """
+    return 1.0 / min(1.0 + 0.1 * step, max(1.0, train.average * train.steps))

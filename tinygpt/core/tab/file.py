@@ -9,7 +9,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import DAMAGED, NOT_FINITE, Piece, header_length, read_front
 from tinygpt.core.file.header import left_out_sentence
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.optimizers import optimizer_of
+from tinygpt.core.optimizers import slot_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def front(request: str, header: str) -> str:
 def facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str, Any]":
     found = read_front(prefix, header, step, size)
     run = found.run
-    own = optimizer_of(run.config.train).slots
+    own = slot_names(run.config.train)
     return {
         "config": run.config.as_dict(),
         "progress": run.progress.as_dict(),

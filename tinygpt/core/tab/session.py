@@ -15,7 +15,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import encode_run, encode_state
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
-from tinygpt.core.optimizers import check_slots, optimizer_of
+from tinygpt.core.optimizers import check_slots, slot_names
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.playbook import device_of
@@ -74,11 +74,15 @@ class Held:
 
 
 class TabState:
-    """A model's state outside of its player: weights and slots as a model file has them."""
+    """A model's state outside of its player: weights and slots as a model file has them.
 
-    def __init__(self, step: int, held: Held) -> None:
+    One that is not `whole` has zeros for its slots: it began as weights alone.
+    """
+
+    def __init__(self, step: int, held: Held, whole: bool = True) -> None:
         self.step = step
         self.held = held
+        self.whole = whole
 
 
 class TabPlayer(Player):
@@ -124,7 +128,7 @@ class TabMachine(Machine):
         return self.planned[1]
 
     def lowered(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
-        kept = optimizer_of(config.train).slots  # even where a model only writes: it may go on to train
+        kept = slot_names(config.train)  # even where a model only writes: it may go on to train
         if self.device is None:
             return Lowered(config, modes, train_bytes, val_bytes, kept)
         device = device_of(self.device)
@@ -170,6 +174,8 @@ class TabEngine(ProgramEngine):
 
     async def import_state(self, state: TabState) -> None:
         await self.player.write(self.file_places(), state.held)
+        if not state.whole:
+            await self.rejoin()
         await self.set_step(state.step)
 
     async def agree(self, flag: bool) -> bool:
@@ -277,7 +283,7 @@ class Session:
         self.train_bytes = train_bytes(corpus, self.config.train.val_fraction)
         self.val_bytes = corpus - self.train_bytes
         self.parameters = parameter_count(self.config.model)
-        self.slots = optimizer_of(self.config.train).slots
+        self.slots = slot_names(self.config.train)
         self.resumed = origin is not None
         self.kept: TabState | None = None  # where a run that diverges goes back to; None: to its start values
         self.engine: Any = None  # a TabEngine, once it is open
@@ -322,7 +328,7 @@ class Session:
         """Take memory, the texts, and the state to go on from (null: start values)."""
         self.page = self.machine.page = page
         if self.resumed:
-            self.kept = TabState(self.progress.step, Held(state, self.state_bytes))
+            self.kept = TabState(self.progress.step, Held(state, self.state_bytes), len(self.found_slots) > 0)
         self.engine = TabEngine(self.config, self.machine, self.kept, self)
         if self.trains:
             await self.engine.load_corpus(Held(train, self.train_bytes), Held(val, self.val_bytes))
