@@ -104,7 +104,7 @@ LINES = ("#2f6fde", "#e8710a", "#4aa56b", "#c2528b", "#7d6bd0", "#22303c")
 
 
 def save_speed_curve(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Tokens a second over the presets, a line an engine; dotted where a software adapter stands in for a GPU."""
+    """Tokens per second over the presets, a line per engine; dotted where a software adapter stands in for a GPU."""
     figure, axes = blank("training speed", "preset", "tokens/s")
     presets = list(dict.fromkeys(row["preset"] for row in rows))
     for i, engine in enumerate(dict.fromkeys(row["engine"] for row in rows)):

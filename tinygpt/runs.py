@@ -1,7 +1,7 @@
 """A training run on disk: a folder whose files stay readable whenever the process dies.
 
 config.toml            every setting, the corpus with its sha256, and the engine; `train --config` takes it
-metrics.jsonl          one JSON object a line: steps and validations
+metrics.jsonl          one JSON object per line: steps and validations
 samples.txt            what the model wrote on the way
 checkpoints/last.tinygpt, checkpoints/best.tinygpt, and those that are kept, as checkpoints/step-000500.tinygpt
 loss.png               drawn when the run ends or is interrupted, or when one that was killed is resumed
@@ -125,7 +125,7 @@ class RunFolder:
             with writing(self.metrics):
                 if self._metrics_file is None:
                     self._metrics_file = self.metrics.open("ab", buffering=0)
-                # One write a line: a reader, or a run that is killed, sees whole lines.
+                # One write per line: a reader, or a run that is killed, sees whole lines.
                 self._metrics_file.write(json.dumps(event).encode() + b"\n")
         elif event["event"] == "sample":
             with writing(self.samples), self.samples.open("ab") as file:

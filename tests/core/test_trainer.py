@@ -282,7 +282,7 @@ def test_without_validation_text_there_is_no_validation():
 
 def test_rates_leave_out_time_between_steps():
     _, _, host = train(RUN.replace(eval_every=1))
-    # ToyHost's clock moves half a second a look: every block takes one, and is a step.
+    # ToyHost's clock moves half a second per look: every block takes one, and is a step.
     assert host.of("step")[-1]["tokens_per_s"] == pytest.approx(16 * 32 / 0.5)
 
 

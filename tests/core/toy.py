@@ -8,7 +8,7 @@ from tinygpt.core.run.trainer import Host
 
 
 class ToyEngine(Engine):
-    """'Trains' one number: the loss falls by a factor a step and depends on the step's windows."""
+    """'Trains' one number: the loss falls by a factor per step and depends on the step's windows."""
 
     def __init__(self, block=None, losses=None, grad_norms=None, val_losses=None, stops_after=None):
         self.config = preset("tiny")

@@ -29,7 +29,7 @@ class Request:
 
 
 class FakeDatasetsServer:
-    """Serves `datasets[name][(config, split)]`, a list of rows, 100 a page at most."""
+    """Serves `datasets[name][(config, split)]`, a list of rows, 100 per page at most."""
 
     def __init__(self) -> None:
         self.datasets: dict[str, dict[tuple[str, str], list[dict[str, Any]]]] = {}

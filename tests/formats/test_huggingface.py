@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 
 def plain_logits(checkpoint, tokens: list[int]) -> np.ndarray:
-    """The design's model in float64, one equation a line."""
+    """The design's model in float64, one equation per line."""
     model = checkpoint.config.model
     p = {
         row.name: checkpoint.state.w[row.offset : row.offset + row.size].reshape(row.shape).astype(np.float64)

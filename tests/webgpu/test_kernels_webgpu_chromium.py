@@ -14,7 +14,7 @@ from tinygpt.core.plan.gpu.playbook import Pipelines, device_of
 ALIGNMENT = 64  # floats: bindings begin at multiples of 256 bytes
 ABSENT = 4  # floats that stand for a tensor that is not there
 SLICES = 2
-# For SwiftShader: a second and more a pipeline.
+# For SwiftShader: a second and more per pipeline.
 SLOW_TO_COMPILE = ("attention.wgsl", "attention_backward.wgsl", "attention_one.wgsl", "embed_backward.wgsl")
 SLOW_TO_COMPILE += ("layernorm_backward.wgsl", "rmsnorm_backward.wgsl", "linear.wgsl")
 

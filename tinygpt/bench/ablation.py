@@ -69,7 +69,7 @@ VARIANTS: dict[str, list[Swap]] = {
     "gradients in one slice": [Swap(lowering, "MAX_SLICES", 1)],
     "no subgroups": [Swap(gpu.Gpu, "describe", described_without_subgroups)],
     "float16 tiles": [],
-    "plain attention, a workgroup a row": [Swap(attention, "attention_tiles", lambda *_: None)],
+    "plain attention, a workgroup per row": [Swap(attention, "attention_tiles", lambda *_: None)],
     "recorded by wgpu-py's methods": [Swap(webgpu, "record", gpu.record_by_methods)],
     "the loss read at every step": [],
 }

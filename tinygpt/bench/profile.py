@@ -18,7 +18,7 @@ PROFILED = ("native", "webgpu", "webgpu-chromium")  # engines that time their op
 class Profile(NamedTuple):
     device: str
     meaning: str  # how the times are to be read
-    rows: list[dict[str, Any]]  # one a kernel, the slowest first
+    rows: list[dict[str, Any]]  # one per kernel, the slowest first
 
 
 def profile_step(config: RunConfig, choice: EngineChoice) -> Profile:
@@ -48,5 +48,5 @@ def profile_step(config: RunConfig, choice: EngineChoice) -> Profile:
 
 
 def rate(amount: int, ms: float) -> float:
-    """Billions a second; 0 where a GPU's clock was too coarse to see any time pass."""
+    """Billions per second; 0 where a GPU's clock was too coarse to see any time pass."""
     return amount / ms / 1e6 if ms else 0.0

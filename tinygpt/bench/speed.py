@@ -18,7 +18,7 @@ TURNS = 9  # of each engine; the median over them is the figure
 def bench_preset(
     name: str, config: RunConfig, engines: Sequence[tuple[str, EngineChoice]], seconds: float
 ) -> Iterator[dict[str, Any]]:
-    """A row an engine, under its label. Each is timed for about `seconds`, in turns of at least one step."""
+    """A row per engine, under its label. Each is timed for about `seconds`, in turns of at least one step."""
     runs = [Run(config, make_engine(config, choice)) for _, choice in engines]
     turns = [steps_of_a_turn(run, seconds) for run in runs]
     times: list[list[float]] = [[] for _ in runs]

@@ -1,4 +1,4 @@
-"""The command line. One module a command, or a group of them; heavy imports wait until a command needs them."""
+"""The command line. One module per command, or a group of them; heavy imports wait until a command needs them."""
 
 
 def main() -> None:

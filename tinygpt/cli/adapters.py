@@ -52,7 +52,7 @@ def last_of(out: Path) -> Path:
 
 
 def require_adapter_name(path: Path, flag: str) -> None:
-    """One name an adapter: `--out`, `--resume` and `--adapter` are all given it."""
+    """One name per adapter: `--out`, `--resume` and `--adapter` are all given it."""
     if path.name.endswith(LAST):
         adapter = path.with_name(path.name.removesuffix(LAST) + SUFFIX)
         raise TinyGPTError(f"{path} would be what an adapter goes on from: name the adapter itself, {flag} {adapter}")

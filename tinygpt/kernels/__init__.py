@@ -1,1 +1,1 @@
-"""One stem an op family: the NumPy specification (.py), the C++ (.cpp) and the WGSL (.wgsl), side by side."""
+"""One stem per op family: the NumPy specification (.py), the C++ (.cpp) and the WGSL (.wgsl), side by side."""

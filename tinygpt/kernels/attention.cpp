@@ -1,7 +1,7 @@
 // Causal self-attention by blocks of queries and keys; no T x T matrix is stored.
 //
 // Scores are kept turned round, [key][query], a query to a lane: the softmax then never crosses lanes, k and v
-// are read where they lie, and only q, dy and the results are transposed, once a block of queries.
+// are read where they lie, and only q, dy and the results are transposed, once per block of queries.
 // A score is kept as a power of two: p = 2^(s - lse) with s = q . k scale log2(e), lse log2(e) for the natural one.
 #include "args.h"
 #include "products.h"

@@ -1,4 +1,4 @@
-"""Compiles the C++ kernels with zig (from PyPI's ziglang) into a cache, once a source and target.
+"""Compiles the C++ kernels with zig (from PyPI's ziglang) into a cache, once per source and target.
 
 TINYGPT_SANITIZE=clang-19 names a clang that compiles them instead, to report what they do outside of memory or of
 the language. Its runtime has to be preloaded: see `make sanitize`.
@@ -45,7 +45,7 @@ def args_header() -> str:
     """C++ structs of each kernel's arguments, under the names of core/ops, the constants shared with it, and the
     dispatch over the kernels.
 
-    An op's words: kernel number, word count, an arena offset a tensor in units of 64 bytes (-1: absent),
+    An op's words: kernel number, word count, an arena offset per tensor in units of 64 bytes (-1: absent),
     the scratch's offset, the dims, the scalars' bits.
     """
     lines = ["#pragma once", '#include "tg.h"', ""]

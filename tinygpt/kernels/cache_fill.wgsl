@@ -1,4 +1,4 @@
-// The k and v of qkv [T,3C], row by row, to cache_k and cache_v [T,C]; an invocation a word of each.
+// The k and v of qkv [T,3C], row by row, to cache_k and cache_v [T,C]; an invocation per word of each.
 override T: u32;
 override C: u32;
 

@@ -1,4 +1,4 @@
-// losses[n] = -log softmax(logits[n])[targets[n]],  dlogits = (softmax - onehot) SCALE;  LANES invocations a row.
+// losses[n] = -log softmax(logits[n])[targets[n]],  dlogits = (softmax - onehot) SCALE;  LANES invocations per row.
 override N: u32;
 override V: u32;
 override SCALE: f32;  // 1 / count

@@ -1,4 +1,4 @@
-// y = x SCALE where a word drawn for it is at least THRESHOLD, else 0 (+ residual); an invocation a word of y, whose
+// y = x SCALE where a word drawn for it is at least THRESHOLD, else 0 (+ residual); an invocation per word of y, whose
 // numbers have their words from one draw at (number / 4, step, SITE, micro). Needs philox.wgsl.
 override N: u32;
 override C: u32;

@@ -1,4 +1,4 @@
-// x[n] = wte[tokens[n]] (+ wpe[n mod T]), an invocation a word. With HAS_POSITION there is one row, at position[0].
+// x[n] = wte[tokens[n]] (+ wpe[n mod T]), an invocation per word. With HAS_POSITION there is one row, at position[0].
 override N: u32;
 override T: u32;
 override C: u32;

@@ -15,7 +15,7 @@ override HAS_DWPE: bool;
 
 // A workgroup's invocations are 32 columns (words) by 8 row lanes. It goes over 256 rows at a time.
 override TILES = (C / WIDTH + 31u) / 32u;
-var<workgroup> found: array<atomic<u32>, 8>;  // one bit a row: it holds the token. Each row lane takes 32 rows.
+var<workgroup> found: array<atomic<u32>, 8>;  // one bit per row: it holds the token. Each row lane takes 32 rows.
 var<workgroup> partial: array<Floats, 256>;
 
 fn add_token(token: u32, tile: u32, slice: u32, me: u32) {

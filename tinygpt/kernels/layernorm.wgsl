@@ -1,4 +1,4 @@
-// y = (x - mean) * rstd * gain (+ bias), LANES invocations a row; mean and rstd are kept for the backward pass.
+// y = (x - mean) * rstd * gain (+ bias), LANES invocations per row; mean and rstd are kept for the backward pass.
 override N: u32;
 override C: u32;
 override HAS_BIAS: bool;

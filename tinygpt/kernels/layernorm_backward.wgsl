@@ -18,7 +18,7 @@ override ACCUMULATE: bool;
 @group(0) @binding(4) var<storage, read_write> dgain: array<Floats>;
 @group(0) @binding(5) var<storage, read_write> dbias: array<Floats>;
 
-// dx, LANES invocations a row.
+// dx, LANES invocations per row.
 @compute @workgroup_size(256)
 fn layernorm_backward_rows(group: Group, @builtin(local_invocation_index) me: u32) {
   let row = row_number(me, group);

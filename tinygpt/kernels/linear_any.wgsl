@@ -1,4 +1,4 @@
-// Linear maps and their gradients for any widths, the plain way: tiles of 16×16, one sum an invocation.
+// Linear maps and their gradients for any widths, the plain way: tiles of 16×16, one sum per invocation.
 // linear.wgsl has the same entry points for widths that are multiples of 4. Needs activation.wgsl, width_1.wgsl and slices.wgsl.
 
 override ROWS: u32;

@@ -1,4 +1,4 @@
-// y = x[position[0]], an invocation a number.
+// y = x[position[0]], an invocation per number.
 override C: u32;
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;

@@ -1,4 +1,4 @@
-// y = x * rstd for q and k of every head, v as it is; LANES invocations a head. rstd is kept for the backward pass.
+// y = x * rstd for q and k of every head, v as it is; LANES invocations per head. rstd is kept for the backward pass.
 override N: u32;
 override H: u32;
 override D: u32;

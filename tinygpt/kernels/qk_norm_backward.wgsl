@@ -1,4 +1,4 @@
-// dx = rstd (dy - y mean(dy y)) for q and k of every head, dv = dy; LANES invocations a head.
+// dx = rstd (dy - y mean(dy y)) for q and k of every head, dv = dy; LANES invocations per head.
 override N: u32;
 override H: u32;
 override D: u32;

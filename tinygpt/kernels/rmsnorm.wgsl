@@ -1,4 +1,4 @@
-// y = x * rstd * gain, LANES invocations a row; rstd is kept for the backward pass.
+// y = x * rstd * gain, LANES invocations per row; rstd is kept for the backward pass.
 override N: u32;
 override C: u32;
 override EPS: f32;

@@ -14,7 +14,7 @@ override ACCUMULATE: bool;
 // rmsnorm_backward_columns
 @group(0) @binding(3) var<storage, read_write> dgain: array<Floats>;
 
-// dx, LANES invocations a row.
+// dx, LANES invocations per row.
 @compute @workgroup_size(256)
 fn rmsnorm_backward_rows(group: Group, @builtin(local_invocation_index) me: u32) {
   let row = row_number(me, group);

@@ -1,5 +1,5 @@
 // Pairs (i, i + D/2) of every head of q and k, turned by the angles of turns[n mod T] (cosines, then sines), or back;
-// v as it is. An invocation a word of first halves.
+// v as it is. An invocation per word of first halves.
 override N: u32;
 override T: u32;
 override H: u32;

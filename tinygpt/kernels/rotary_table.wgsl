@@ -1,4 +1,4 @@
-// turns[t] = cos of the D/2 angles t base^(-2i/D), then their sines, t from position[0] on; an invocation an angle.
+// turns[t] = cos of the D/2 angles t base^(-2i/D), then their sines, t from position[0] on; an invocation per angle.
 //
 // An angle is a fraction of a turn in 64 bits (high, low): what a place adds to it, times the place; what overflows are
 // whole turns. Neither f32 nor the language's cos has the bits for it. Needs philox.wgsl, for high_product.

@@ -1,4 +1,4 @@
-// y = silu(gate) up, and its gradients; an invocation a word of y. A row of gate_up has the gates, then the ups.
+// y = silu(gate) up, and its gradients; an invocation per word of y. A row of gate_up has the gates, then the ups.
 override N: u32;
 override F: u32;
 

@@ -18,7 +18,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.kernels.build import COMMON_FLAGS, ZIG, cached, source_digest
 
 PAGE = 2**16
-STACK = 2**16  # bytes a thread; the player gives as much to each (wasm.ts)
+STACK = 2**16  # bytes per thread; the player gives as much to each (wasm.ts)
 
 # What every browser with WebAssembly threads has, and what each build asks for besides.
 BASELINE = "generic+bulk_memory+mutable_globals+nontrapping_fptoint+sign_ext"

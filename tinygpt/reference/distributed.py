@@ -63,7 +63,7 @@ class DistributedEngine(TorchEngine):
         return offsets[self.rank * size : (self.rank + 1) * size]
 
     def accumulating(self, last: bool) -> AbstractContextManager[None]:
-        """Gradients are exchanged once a step, during the last backward pass."""
+        """Gradients are exchanged once per step, during the last backward pass."""
         return nullcontext() if last else self.data_parallel.no_sync()
 
     def averaged(self, metrics: Tensor) -> Tensor:

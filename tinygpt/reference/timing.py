@@ -1,4 +1,4 @@
-"""Milliseconds a training step, and whether the fast modes train alike.
+"""Milliseconds per training step, and whether the fast modes train alike.
 
     python -m tinygpt.reference.timing --presets small,huge --modes eager-tf32,graph-tf32,graph-bf16
 

@@ -41,7 +41,7 @@ def program(
     ] = "train",
     batch: Annotated[int | None, option("--batch", help="sequences in a batch", panel="Model")] = None,
     ctx: Annotated[int | None, option("--ctx", help="context length", panel="Model")] = None,
-    grad_accum: Annotated[int | None, option("--grad-accum", help="batches a step", panel="Model")] = None,
+    grad_accum: Annotated[int | None, option("--grad-accum", help="batches per step", panel="Model")] = None,
     gpu: Annotated[bool, option("--gpu", help="lowered for a GPU: dispatches and buffers", panel="GPU")] = False,
     adapter: Annotated[
         str | None,

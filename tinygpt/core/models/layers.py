@@ -112,7 +112,7 @@ class LayeredProgram(ModelProgram):
     # --- the MLP's wide half ---------------------------------------------------------------------------------
 
     def bend(self, block: str, x: Tensor) -> Bent:
-        """To F numbers a row, each bent by the activation."""
+        """To F numbers per row, each bent by the activation."""
         if self.model.activation == "swiglu":
             gate_up = self.rows(block + "gate_up", 2 * self.F)
             self.linear(x, block + "mlp.fc_in", gate_up)

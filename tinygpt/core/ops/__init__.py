@@ -1,4 +1,4 @@
-"""Every kernel's declaration, a file a family: signature, shapes, FLOPs, working memory, and what a GPU dispatches.
+"""Every kernel's declaration, a file per family: signature, shapes, FLOPs, working memory, and what a GPU dispatches.
 
 tinygpt/kernels/ has the kernels themselves under the same stems, in NumPy, C++ and WGSL.
 """

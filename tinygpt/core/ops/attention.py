@@ -96,7 +96,7 @@ def dispatch_tiles(
         constants["LANES"] = lanes = min(PLAIN_LANES, device.max_invocations)
         if 4 * 2 * (lanes + op.dim("D")) > device.max_shared:
             raise TinyGPTError(
-                f"attention with {op.dim('D')} numbers a head takes more workgroup memory than this GPU has; "
+                f"attention with {op.dim('D')} numbers per head takes more workgroup memory than this GPU has; "
                 f"use more heads, or another engine"
             )
     else:

@@ -5,7 +5,7 @@ import { size } from "./units.ts";
 import { CONTROL } from "./thread.ts";
 
 const PAGE = 65536;
-const STACK = 65536; // bytes a thread: kernels/wasm.py's STACK
+const STACK = 65536; // bytes per thread: kernels/wasm.py's STACK
 const LINE = 64;
 const LARGEST_32 = 65536; // pages
 const LARGEST_64 = 262144;

@@ -24,7 +24,7 @@ export class Curve {
   readonly steps: number[] = [];
   readonly train: number[] = [];
   readonly smooth: number[] = [];
-  readonly val: (number | null)[] = []; // one a step; null where nothing was measured
+  readonly val: (number | null)[] = []; // one per step; null where nothing was measured
   private readonly length: number;
   private readonly once: Average;
   private readonly twice: Average;
