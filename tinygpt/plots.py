@@ -132,6 +132,22 @@ def blank(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
 
     figure = Figure(figsize=(9, 5), dpi=150, facecolor="white", layout="constrained")
     axes = figure.add_subplot()
+    dress(axes, title, x_label, y_label)
+    return figure, axes
+
+
+def panels(*labels: tuple[str, str, str]) -> tuple[Any, list[Any]]:
+    """A figure with axes beside each other, of (title, x, y)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.5 * len(labels), 5), dpi=150, facecolor="white", layout="constrained")
+    row = list(figure.subplots(1, len(labels), squeeze=False)[0])
+    for axes, words in zip(row, labels, strict=True):
+        dress(axes, *words)
+    return figure, row
+
+
+def dress(axes: Any, title: str, x_label: str, y_label: str) -> None:
     axes.set_title(one_line(title), loc="left", fontsize=12, color=INK, pad=10, parse_math=False)
     axes.set_xlabel(x_label, color=INK)
     axes.set_ylabel(y_label, color=INK)
@@ -140,7 +156,6 @@ def blank(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
     axes.tick_params(colors=INK, length=0)
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
-    return figure, axes
 
 
 def require_picture(path: Path) -> None:

@@ -27,6 +27,7 @@ from tinygpt.data import Corpus
 from tinygpt.plots import smoothed
 
 COMMANDS = ["train", "sample", "eval", "compare", "convert", "inspect", "presets", "play", "doctor", "lora", "data"]
+COMMANDS += ["sweep"]
 
 
 def options_of(*command: str) -> dict[str, Any]:
@@ -41,6 +42,7 @@ def options_of(*command: str) -> dict[str, Any]:
     ("command", "sections", "elsewhere", "named"),
     [
         (["train"], (ModelConfig, TrainConfig), Preset._fields[1:], "the preset's"),
+        (["sweep"], (ModelConfig, TrainConfig), Preset._fields[1:], "the preset's"),
         (["sample"], (SampleConfig,), (), ""),
         (["compare"], (SampleConfig,), (), ""),
         (["lora", "train"], (LoraConfig, TrainConfig), ("batch",), "the model's"),

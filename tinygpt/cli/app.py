@@ -23,6 +23,7 @@ from tinygpt.cli.commands import (
     presets,
     program,
     sample,
+    sweep,
     train,
 )
 from tinygpt.cli.interrupts import INTERRUPTED
@@ -111,6 +112,7 @@ def root(
 
 app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.command(epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.add_typer(lora.lora, name="lora")
 app.command(epilog=compare.EXAMPLES)(compare.compare)

@@ -118,12 +118,21 @@ class TrainSettings:
 
 def read_settings(path: Path) -> TrainSettings:
     """The settings that a TOML file states, on top of its preset; a fault names the file."""
+    tables = read_tables(path)
+    try:
+        return settings_of(tables)
+    except TinyGPTError as fault:
+        raise TinyGPTError(f"{path}: {fault}") from fault
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """What a TOML file says; a fault names the file."""
     try:
         content = read_regular(path, LONGEST_CONFIG)
     except (TinyGPTError, OSError) as fault:
         raise TinyGPTError(f"cannot read {path}: {getattr(fault, 'strerror', None) or fault}") from fault
     try:
-        tables = tomllib.loads(content.decode())
+        return tomllib.loads(content.decode())
     except UnicodeDecodeError as fault:
         raise TinyGPTError(f"{path} is not UTF-8 text") from fault
     except tomllib.TOMLDecodeError as fault:
@@ -132,10 +141,6 @@ def read_settings(path: Path) -> TrainSettings:
         raise TinyGPTError(f"{path} holds a number that is too long") from fault
     except RecursionError as fault:
         raise TinyGPTError(f"{path} is nested too deeply") from fault
-    try:
-        return settings_of(tables)
-    except TinyGPTError as fault:
-        raise TinyGPTError(f"{path}: {fault}") from fault
 
 
 def settings_of(tables: dict[str, Any]) -> TrainSettings:
