@@ -1,7 +1,6 @@
 """What holds for every kernel. A subclass in ops/ names one and says what is its own: cases, formula and bound."""
 
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from rounding import U
 from slopes import assert_gradient
 from wgsl_text import declared_bindings, declared_overrides, overrides
 
+from tinygpt.core.ops import gpu
 from tinygpt.core.ops.gpu import Device, Target
 from tinygpt.core.ops.op import KERNELS, Op
 from tinygpt.kernels.spec import SPEC
@@ -263,7 +263,6 @@ class KernelTests:
     @pytest.mark.parametrize("lanes", [1, 4, 16, 64])
     @on("lanes_cases")
     def test_wgsl_any_number_of_lanes_within_and_beyond_a_subgroup(self, dims, lanes, wgsl, monkeypatch):
-        declaration = sys.modules[KERNELS[self.kernel].dispatch.__module__]
-        monkeypatch.setattr(declaration, "row_lanes", lambda rows, words, device: lanes)
+        monkeypatch.setattr(gpu, "row_lanes", lambda rows, words, device: lanes)
         case = make_case(self.kernel, dims, dtype=np.float32)
         assert_matches_spec(self.kernel, dims, wgsl.run_kernel(self.kernel, case, device_with(subgroups=True)))

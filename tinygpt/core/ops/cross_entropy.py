@@ -1,25 +1,12 @@
 """The loss, fused with its own gradient."""
 
-from tinygpt.core.ops.gpu import GROUP, Dispatch, Target, bound, dims, flag, row_grid, row_lanes, texts, width
+from tinygpt.core.ops.gpu import GROUP, Dispatch, Target, bound, dims, flag, over_rows, texts
 from tinygpt.core.ops.op import Op, declare
 
 
 def cross_entropy(op: Op, target: Target) -> list[Dispatch]:
-    N, V, wide, device = op.dim("N"), op.dim("V"), width(op.dim("V")), target.device
-    constants = dims(op, "N V")
-    constants["SCALE"] = 1 / op.dim("count")
-    constants["HAS_DLOGITS"] = flag(op.tensor("dlogits"))
-    constants["LANES"] = lanes = row_lanes(N, V // wide, device)
-    return [
-        Dispatch(
-            texts("cross_entropy", wide, device),
-            "cross_entropy",
-            bound(op, "logits targets"),
-            bound(op, "losses dlogits"),
-            constants,
-            row_grid(N, lanes, device),
-        )
-    ]
+    constants = {"SCALE": 1 / op.dim("count"), "HAS_DLOGITS": flag(op.tensor("dlogits"))}
+    return [over_rows(op, target, "cross_entropy", "logits targets", "losses dlogits", constants, axis="V")]
 
 
 def mean_loss(op: Op, target: Target) -> list[Dispatch]:

@@ -149,3 +149,21 @@ def row_grid(rows: int, lanes: int, device: Device) -> tuple[int, int, int]:
 def flat_grid(count: int, device: Device) -> tuple[int, int, int]:
     """An invocation for each of `count` words."""
     return line_grid(ceil_div(count, GROUP), device)
+
+
+def over_rows(
+    op: "Op",
+    target: Target,
+    entry: str,
+    reads: str,
+    writes: str,
+    constants: "dict[str, Constant]",
+    axis: str = "C",
+    sliced: bool = False,
+) -> Dispatch:
+    """Of a kernel whose N rows of `axis` numbers are shared out among invocations, some per row."""
+    rows, wide = op.dim("N"), width(op.dim(axis))
+    lanes = row_lanes(rows, op.dim(axis) // wide, target.device)
+    constants = dict(dims(op, "N " + axis), LANES=lanes, **constants)
+    files = texts(op.kernel, wide, target.device, sliced)
+    return Dispatch(files, entry, bound(op, reads), bound(op, writes), constants, row_grid(rows, lanes, target.device))

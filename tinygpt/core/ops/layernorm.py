@@ -1,57 +1,36 @@
 """Layer normalisation, row by row."""
 
-from tinygpt.core.ops.gpu import Dispatch, Target, bound, ceil_div, dims, flag, row_grid, row_lanes, texts, width
+from tinygpt.core.ops.gpu import Dispatch, Target, bound, ceil_div, dims, flag, over_rows, width
 from tinygpt.core.ops.op import Op, declare, shared
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tinygpt.core.ops.gpu import Constant
 
 ROW_CHUNKS = shared("ROW_CHUNKS", 64)  # the CPU's sums over rows are cut into so many, whatever the number of threads
 
 
 def layernorm(op: Op, target: Target) -> list[Dispatch]:
-    N, C, wide, device = op.dim("N"), op.dim("C"), width(op.dim("C")), target.device
-    constants = dims(op, "N C")
-    constants["HAS_BIAS"] = flag(op.tensor("bias"))
-    constants["EPS"] = op.scalar("eps")
-    constants["LANES"] = lanes = row_lanes(N, C // wide, device)
-    return [
-        Dispatch(
-            texts("layernorm", wide, device),
-            "layernorm",
-            bound(op, "x gain bias"),
-            bound(op, "y mean rstd"),
-            constants,
-            row_grid(N, lanes, device),
-        )
-    ]
+    constants = {"HAS_BIAS": flag(op.tensor("bias")), "EPS": op.scalar("eps")}
+    return [over_rows(op, target, "layernorm", "x gain bias", "y mean rstd", constants)]
 
 
 def layernorm_backward(op: Op, target: Target) -> list[Dispatch]:
-    """All tensors at once would be one more than the eight that a kernel may have."""
-    N, C, wide, device = op.dim("N"), op.dim("C"), width(op.dim("C")), target.device
-    files = texts("layernorm_backward", wide, device, sliced=True)
-    of_rows = dims(op, "N C")
-    of_rows["HAS_DRESIDUAL"] = flag(op.tensor("dresidual"))
-    of_rows["LANES"] = lanes = row_lanes(N, C // wide, device)
-    of_columns = dims(op, "N C accumulate")
-    of_columns["HAS_DBIAS"] = flag(op.tensor("dbias"))
+    return norm_backward(op, target, "mean rstd", "dgain dbias", {"HAS_DBIAS": flag(op.tensor("dbias"))})
+
+
+def norm_backward(op: Op, target: Target, kept: str, sums: str, of_columns: "dict[str, Constant]") -> list[Dispatch]:
+    """dx by rows, then the `sums` over rows by columns: all tensors at once would be more than the eight that a kernel
+    may have."""
+    of_rows: dict[str, Constant] = {"HAS_DRESIDUAL": flag(op.tensor("dresidual"))}
+    reads = f"dy x {kept} gain dresidual"
+    rows = over_rows(op, target, op.kernel + "_rows", reads, "dx", of_rows, sliced=True)
+    wide = width(op.dim("C"))
+    of_columns.update(dims(op, "N C accumulate"))
     of_columns["SLICES"] = target.slices
-    return [
-        Dispatch(
-            files,
-            "layernorm_backward_rows",
-            bound(op, "dy x mean rstd gain dresidual"),
-            bound(op, "dx"),
-            of_rows,
-            row_grid(N, lanes, device),
-        ),
-        Dispatch(
-            files,
-            "layernorm_backward_columns",
-            bound(op, "dy x mean rstd"),
-            bound(op, "dgain dbias"),
-            of_columns,
-            (ceil_div(C // wide, 4), target.slices, 1),
-        ),
-    ]
+    grid = (ceil_div(op.dim("C") // wide, 4), target.slices, 1)
+    columns = Dispatch(rows.files, op.kernel + "_columns", bound(op, f"dy x {kept}"), bound(op, sums), of_columns, grid)
+    return [rows, columns]
 
 
 # y = (x - mean) * rstd * gain (+ bias)
