@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, succeed, tinygpt
-from test_cli_resume import KILL_AT_THIRD_SAVE, process
+from test_cli_resume import KILL_AT_THIRD_SAVE, last, process
 
-from tinygpt.models import load_model
+from tinygpt.cli.settings import read_settings
+from tinygpt.core.presets import fine_tuning, preset_like
+from tinygpt.formats import load_tinygpt, save_model, save_tinygpt
+from tinygpt.formats.checkpoint import vectors_of, weights_sha256
+from tinygpt.models import NAMED, load_model
 from tinygpt.runs import RunFolder
 
 SHORT = ["--preset", "tiny", *TINY, *CALM]
@@ -77,3 +84,149 @@ def test_a_run_keeps_what_it_is_validated_on(text_file: Path, other_text: Path, 
     assert "say with --val-file where that text is now" in one_line_error(tinygpt(*resume, "--val-file", text_file))
     succeed(*resume, "--val-file", moved, "-q")
     assert len(metrics(tmp_path / "apart", "eval")) == 2
+
+
+# Fine-tuning
+
+
+FEW = [*CALM, "--threads", 1, "--steps", 3]
+
+
+@pytest.mark.parametrize("kind", ["run", "run@last", "file", "weights", "safetensors", "huggingface", "name"])
+def test_any_model_can_be_begun_with(
+    kind: str, straight_run: Path, other_text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, title = straight_run, "straight@best"
+    weights = load_model(straight_run).state.w
+    if kind == "run@last":
+        model, title = Path(f"{straight_run}@last"), "straight@last"
+        weights = load_model(model).state.w
+    elif kind == "name":
+        model, title = Path("bard"), "bard"
+        monkeypatch.setitem(NAMED, "bard", straight_run / "checkpoints/best.tinygpt")
+    elif kind != "run":
+        model = tmp_path / {"file": "m.tinygpt", "weights": "w.tinygpt", "safetensors": "m.safetensors"}.get(kind, "hf")
+        title = model.name
+        format = "huggingface" if kind == "huggingface" else None
+        save_model(model, load_model(straight_run), format=format, include_optimizer=kind == "file")
+    run = tmp_path / "run"
+    told = succeed("train", "--init-from", model, "--file", other_text, *FEW, "--keep-every", 1, "--out", run).stdout
+    assert f"origin  {title}, weights sha256 {weights_sha256(weights)[:16]}…" in told
+    assert [event["step"] for event in metrics(run)] == [1, 2, 3]
+    settings, header = read_settings(run / "config.toml"), last(run)
+    assert header.origin == {"model": title, "sha256": weights_sha256(weights)} and header.state.step == 3
+    assert settings.origin.sha256 == weights_sha256(weights)
+    assert title in succeed("inspect", run).stdout
+    first = load_model(f"{run}@1")
+    lr = settings.run.train.lr
+    assert 0 < np.abs(first.state.w - weights).max() <= 2 * lr  # one step of a fresh AdamW
+    succeed("train", "--config", run / "config.toml", "--steps", 1, "--out", tmp_path / "again", "-q")
+    assert metrics(tmp_path / "again")[0]["loss"] == metrics(run)[0]["loss"]
+
+
+def test_the_shape_is_the_models_and_the_training_that_of_its_size(straight_run: Path, other_text: Path) -> None:
+    def fault(*flags: object) -> str:
+        return one_line_error(tinygpt("train", "--init-from", straight_run, "--file", other_text, *flags))
+
+    model = load_model(straight_run).config.model
+    assert preset_like(model) == "tiny"
+    settings = fine_tuning(model)
+    assert settings.model == model and settings.train.steps == 2000
+    assert "straight@best has layers 1, not 2, and a run that begins with a model keeps" in fault("--layers", 2)
+    assert "has layers 1, not 6" in fault("--preset", "large")
+    assert "has norm layernorm, not rmsnorm" in fault("--set", "norm=rmsnorm")
+
+
+def test_other_weights_than_a_config_states_are_refused(straight_run: Path, other_text: Path, tmp_path: Path) -> None:
+    config, model = tmp_path / "my.toml", tmp_path / "m.tinygpt"
+    shutil.copy(straight_run / "checkpoints/best.tinygpt", model)
+    config.write_text(f'[origin]\nmodel = "{model}"\nsha256 = "{"00" * 32}"\n[train]\nlr = 0.01\n')
+    train = ["train", "--config", config, "--file", other_text, *FEW]
+    assert "m.tinygpt has other weights than the run began with" in one_line_error(tinygpt(*train))
+    succeed(*train, "--init-from", model, "--out", tmp_path / "run", "-q")
+    assert read_settings(tmp_path / "run/config.toml").run.train.lr == 0.01
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_with_the_same_weights(
+    straight_run: Path, other_text: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    succeed("train", "--init-from", straight_run, "--file", other_text, *FEW, "--out", run, "-q")
+    before = [event["loss"] for event in metrics(run)]
+    for file in (*run.glob("checkpoints/*"), run / "metrics.jsonl"):
+        file.unlink()
+    succeed("train", "--resume", run, "-q")
+    assert [event["loss"] for event in metrics(run)] == before
+
+
+# A run folder of a file
+
+
+@pytest.fixture
+def saved(straight_run: Path, text_file: Path, tmp_path: Path) -> Path:
+    """As a page saves it: half way, and without a word on the text."""
+    half = tmp_path / "half"
+    succeed("train", *SHORT, "--file", text_file, "--steps", 30, "--out", half, "-q")
+    path = tmp_path / "page.tinygpt"
+    save_tinygpt(path, replace(last(half), data={}, backend="wasm"))
+    return path
+
+
+def test_a_file_becomes_a_run_that_equals_one_never_stopped(
+    saved: Path, straight_run: Path, text_file: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    resume = ["train", "--resume", saved, "--threads", 1, "--steps", 60, "--set", "sample.tokens=12"]
+    assert "page.tinygpt does not say which text it was trained on" in one_line_error(tinygpt(*resume))
+    succeed(*resume, "--file", text_file, "--out", run, "-q")
+    assert [event["step"] for event in metrics(run)] == list(range(31, 61))
+    assert [event["loss"] for event in metrics(run)] == [event["loss"] for event in metrics(straight_run)[30:]]
+    ours, theirs = last(run), last(straight_run)
+    for x, y in zip(vectors_of(ours.state), vectors_of(theirs.state), strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert ours.progress.as_dict() == theirs.progress.as_dict()
+    assert read_settings(run / "config.toml").preset == "tiny"
+    succeed("train", "--resume", run, "--steps", 62, "-q")
+
+
+def test_a_file_of_which_nothing_is_left_to_do_makes_no_folder(saved: Path, text_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    done = succeed("train", "--resume", saved, "--file", text_file, "--out", run)
+    assert "it is finished" in done.stdout and not run.exists()
+
+
+def test_what_a_file_says_of_its_text_must_hold(
+    straight_run: Path, saved: Path, text_file: Path, other_text: Path, tmp_path: Path
+) -> None:
+    def fault(data: dict[str, object], *flags: object) -> str:
+        save_tinygpt(saved, replace(load_tinygpt(saved), data=data))
+        return one_line_error(tinygpt("train", "--resume", saved, "--steps", 40, *flags))
+
+    sha256 = load_model(straight_run).data["sha256"]
+    here = {"name": text_file.name, "sha256": sha256}
+    assert "names its text 'animals.txt': say with --data or --file where that is" in fault(here)
+    assert "is not the text of that run" in fault(here, "--file", other_text)
+    assert "is not the text of that run" in fault({"name": "shakespeare", "sha256": sha256})
+    apart = {**here, "validation": {"name": "birds.txt", "sha256": "ab" * 32}}
+    assert "names its text 'birds.txt': say with --val-data or --val-file" in fault(apart, "--file", text_file)
+    assert "is not the text of that run" in fault(apart, "--file", text_file, "--val-file", other_text)
+    odd = {"name": 3, "sha256": [], "validation": "none"}
+    assert "does not say which text" in fault(odd)
+    assert "keeps its layers: 1 cannot become 2" in fault(here, "--file", text_file, "--layers", 2)
+
+
+def test_a_file_without_optimizer_state_is_begun_with_instead(straight_run: Path, tmp_path: Path) -> None:
+    for name in ("w.tinygpt", "w.safetensors"):
+        save_model(tmp_path / name, load_model(straight_run), include_optimizer=False)
+        resumed = tinygpt("train", "--resume", tmp_path / name, "--steps", 90)
+        assert (
+            "holds weights alone, and nothing of the optimizer to go on with: begin a run with them by --init-from"
+            in (one_line_error(resumed))
+        )
+
+
+def test_a_kept_checkpoint_forks_its_run(straight_run: Path, tmp_path: Path) -> None:
+    fork = tmp_path / "fork"
+    succeed("train", "--resume", f"{straight_run}@last", "--steps", 62, "--out", fork, "-q")
+    assert [event["step"] for event in metrics(fork)] == [61, 62] and last(straight_run).state.step == 60
+    assert read_settings(fork / "config.toml").data == read_settings(straight_run / "config.toml").data

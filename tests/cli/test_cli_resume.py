@@ -157,7 +157,7 @@ def test_more_steps_than_planned(straight_run: Path, text_file: Path, tmp_path: 
         (["--set", "val_fraction=0.5"], "keeps its val_fraction: 0.1 cannot become 0.5"),
         (["--seed", 3], "keeps its seed: 1337 cannot become 3"),
         (["--preset", "large"], "--preset does not go with --resume"),
-        (["--out", "elsewhere"], "--out does not go with --resume"),
+        (["--out", "elsewhere"], "goes on in its own folder: leave out --out"),
     ],
 )
 def test_what_a_resumed_run_cannot_change(straight_run: Path, flags: list[object], sentence: str) -> None:

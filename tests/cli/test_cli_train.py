@@ -96,13 +96,14 @@ def test_options_of_the_model_by_flags_and_by_file(tmp_path: Path) -> None:
 
 
 def test_a_preset_flag_beside_a_file_brings_its_six_numbers(tmp_path: Path) -> None:
-    from tinygpt.cli.commands.train import new_settings
+    from tinygpt.cli.beginning import new_job
     from tinygpt.cli.corpora import TextFlags
 
     config = tmp_path / "my.toml"
     config.write_text("[model]\nlayers = 1\n[train]\nlr = 0.01\n")
     changes: dict[str, dict[str, Any]] = {"model": {}, "train": {"steps": 7}, "sample": {}}
-    assert new_settings(config, "large", changes, TextFlags()).run == preset("large").replace(lr=0.01, steps=7)
+    settings = new_job(config, "large", None, changes, TextFlags()).settings
+    assert settings.run == preset("large").replace(lr=0.01, steps=7)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,10 @@ def test_a_bad_config_is_one_sentence(toml: str, sentence: str, tmp_path: Path) 
         (["--val-data", "a", "--val-file", "b"], "either --val-data or --val-file"),
         (["--val-file", "b", "--set", "val_fraction=0.2"], "b: leave one of the two out"),
         (["--config", "none.toml"], "cannot read none.toml"),
-        (["--resume", "nowhere"], "nowhere is no run folder"),
+        (["--resume", "nowhere"], "nowhere: there is no such file"),
+        (["--resume", "."], ". is no run folder"),
+        (["--resume", "x", "--init-from", "y"], "--init-from does not go with --resume"),
+        (["--init-from", "nowhere"], "nowhere: there is no such file"),
         (["--file", "no-such-text"], "no-such-text"),
     ],
 )

@@ -44,6 +44,7 @@ def sample_checkpoint(model: ModelConfig = MODEL, seed: int = 0, optimizer: bool
         data={"name": "shakespeare", "sha256": "ab" * 32},
         saved_at="2026-01-02T03:04:05Z",
         lora={"rank": 8, "alpha": 16.0, "targets": "q_proj,v_proj"},
+        origin={"model": "base.tinygpt", "sha256": "cd" * 32},
     )
 
 
@@ -57,7 +58,8 @@ def sgd_checkpoint(model: ModelConfig = MODEL) -> Checkpoint:
 def assert_same(a: Checkpoint, b: Checkpoint, optimizer: bool = True) -> None:
     assert a.config == b.config
     assert a.progress.as_dict() == b.progress.as_dict()
-    assert (a.backend, a.data, a.saved_at, a.lora) == (b.backend, b.data, b.saved_at, b.lora)
+    assert (a.backend, a.data, a.saved_at) == (b.backend, b.data, b.saved_at)
+    assert (a.lora, a.origin) == (b.lora, b.origin)
     assert a.state.step == b.state.step
     np.testing.assert_array_equal(a.state.w, b.state.w)
     if optimizer:

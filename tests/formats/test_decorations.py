@@ -58,6 +58,7 @@ def test_losses_that_were_never_measured(tmp_path):
         ({"lossHistory": [[1, 5.0], [2], "x", [3, 4.0], [2, 1.0]]}, "3 of 5 points of lossHistory"),
         ({"lossHistory": [{"train": 1.0}]}, "1 of 1 points of lossHistory"),
         ({"sample": 3}, "sample"),
+        ({"origin": "elsewhere"}, "origin"),
         ({"savedAt": {}}, "savedAt"),
         ({"data": []}, "data"),
         ({"lora": "yes"}, "lora"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinygpt.cli.choices import DataChoice
 from tinygpt.cli.corpora import OF_RESUMED, open_corpus, pinned
 from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import stop_signals
@@ -15,7 +16,7 @@ from tinygpt.cli.models import open_model
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import end_event, start_event
 from tinygpt.cli.resume import resumed_training
-from tinygpt.cli.settings import DataChoice, typed_table
+from tinygpt.cli.settings import typed_table
 from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now

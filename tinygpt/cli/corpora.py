@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from tinygpt.cli.settings import NO_TEXT, DataChoice, TrainSettings
+from tinygpt.cli.choices import NO_TEXT, DataChoice
+from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.text import encoding_advice
 

@@ -88,6 +88,8 @@ class RunReport:
             ("corpus", self.texts.describe()),
             ("run", f"{train.steps:,} steps of {windows} × {model.ctx} bytes: {amount}"),
         ]
+        if self.settings.origin.model:
+            facts.insert(1, ("origin", self.settings.origin.describe()))
         if progress.step:
             facts.append(("resumed", f"from step {progress.step:,}"))
         self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])

@@ -1,23 +1,32 @@
-"""Going on with a run from its last checkpoint, as if it had never stopped."""
+"""Going on with a run from its last checkpoint, or from a file, as if it had never stopped."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tinygpt.cli.beginning import Changes, open_origin
+from tinygpt.cli.choices import NO_TEXT, DataChoice, Origin
 from tinygpt.cli.corpora import TextFlags
-from tinygpt.cli.models import warn_of_left_out
+from tinygpt.cli.models import open_model, warn_of_left_out
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import read_settings
+from tinygpt.cli.settings import TrainSettings, read_settings
 from tinygpt.cli.training import Job, draw
-from tinygpt.core.config import TrainConfig
+from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset_like
 from tinygpt.core.run.progress import Progress
+from tinygpt.models import locate
 from tinygpt.runs import RunFolder
 
+if TYPE_CHECKING:
+    from tinygpt.formats import Checkpoint
 
-def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], texts: TextFlags, output: Output) -> Job:
+
+def resumed_job(folder: RunFolder, changes: Changes, texts: TextFlags, output: Output) -> Job:
     from tinygpt.formats import load_tinygpt
 
     settings = read_settings(folder.config).with_values("sample", changes["sample"])
@@ -34,7 +43,61 @@ def resumed_job(folder: RunFolder, changes: dict[str, dict[str, Any]], texts: Te
         draw(folder, settings)  # the process before was killed
     train = resumed_training(settings.run.train, changes["train"], progress, output)
     settings = texts.moved(settings.with_values("train", train.as_dict()))
-    return Job(settings, folder=folder, resumed=checkpoint)
+    begins = checkpoint is None and settings.origin.model
+    weights = open_origin(settings.origin)[0].state.w if begins else None
+    return Job(settings, folder=folder, resumed=checkpoint, weights=weights)
+
+
+def resumed_file(file: Path, changes: Changes, texts: TextFlags, output: Output) -> Job:
+    """A new run that goes on from where the file's stands."""
+    checkpoint, run = open_model(file), locate(file).run
+    if not checkpoint.state.slots:
+        raise TinyGPTError(
+            f"{file} holds weights alone, and nothing of the optimizer to go on with: begin a run with them by "
+            f"--init-from {file}"
+        )
+    checkpoint.config.model.going_on(**changes["model"])
+    settings = settings_in(checkpoint) if run is None else read_settings(RunFolder(run).config)
+    train = resumed_training(checkpoint.config.train, changes["train"], checkpoint.progress, output)
+    settings = replace(settings, run=RunConfig(checkpoint.config.model, train))
+    settings = texts.moved(settings.with_values("sample", changes["sample"]))
+    require_named(file, settings.data, checkpoint.data, "--data or --file")
+    if settings.validation != NO_TEXT:
+        require_named(file, settings.validation, checkpoint.data.get("validation"), "--val-data or --val-file")
+    return Job(settings, resumed=checkpoint)
+
+
+def settings_in(checkpoint: Checkpoint) -> TrainSettings:
+    """What a file's header says, where there is no config.toml to say more."""
+    stated = checkpoint.origin or {}
+    return TrainSettings(
+        preset=preset_like(checkpoint.config.model),
+        run=checkpoint.config,
+        data=text_in(checkpoint.data),
+        validation=text_in(checkpoint.data.get("validation")),
+        origin=Origin(**{key: stated[key] for key in Origin._fields if isinstance(stated.get(key), str)}),
+    )
+
+
+def text_in(facts: Any) -> DataChoice:
+    """The text that a header speaks of; without a name where that is of a file, whose folder no header has."""
+    from tinygpt.data import is_corpus
+
+    stated = facts if isinstance(facts, dict) else {}
+    name, budget, sha256 = (stated.get(key) for key in ("name", "budget", "sha256"))
+    by_name = isinstance(name, str) and is_corpus(name)
+    return DataChoice(
+        name=str(name) if by_name else "",
+        budget=budget if by_name and type(budget) is int else 0,
+        sha256=sha256 if isinstance(sha256, str) else "",
+    )
+
+
+def require_named(file: Path, text: DataChoice, facts: Any, flags: str) -> None:
+    if not text.name and not text.file:
+        name = facts.get("name") if isinstance(facts, dict) else None
+        which = f"names its text '{name}'" if isinstance(name, str) else "does not say which text it was trained on"
+        raise TinyGPTError(f"{file} {which}: say with {flags} where that is")
 
 
 def resumed_training(before: TrainConfig, changes: dict[str, Any], progress: Progress, output: Output) -> TrainConfig:

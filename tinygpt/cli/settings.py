@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tinygpt.cli.choices import NO_TEXT, START_VALUES, DataChoice, Origin
 from tinygpt.core.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
-from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, fine_tuning, preset, preset_like
 from tinygpt.core.settings import Field, Settings, text
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_regular
@@ -24,32 +25,6 @@ SECTIONS: dict[str, type[Settings]] = {"model": ModelConfig, "train": TrainConfi
 PROMPT = text("prompt", "\n", None, "what the samples on the way go on from")
 
 
-class DataChoice(NamedTuple):
-    """Which text: a corpus by name or a path; with a hash, it must be that very text."""
-
-    name: str = ""
-    file: str = ""
-    budget: int = 0  # bytes to take of a Hugging Face dataset or a task; 0: the default
-    sha256: str = ""
-
-    def describe(self) -> str:
-        return self.file or self.name or "the default corpus"
-
-    def title(self) -> str:
-        return Path(self.file).name or self.name
-
-    def stated(self) -> dict[str, Any]:
-        return {key: value for key, value in self._asdict().items() if value}
-
-    def facts(self) -> dict[str, Any]:
-        """For a checkpoint's header, which travels: a file's name without its folder."""
-        facts = {"name": self.title(), "budget": self.budget, "sha256": self.sha256}
-        return {key: value for key, value in facts.items() if value}
-
-
-NO_TEXT = DataChoice()
-
-
 @dataclass(frozen=True)
 class TrainSettings:
     preset: str
@@ -58,11 +33,16 @@ class TrainSettings:
     prompt: str = PROMPT.default
     data: DataChoice = field(default_factory=DataChoice)
     validation: DataChoice = NO_TEXT  # a text of its own to validate on; else a part of `data` is held out
+    origin: Origin = START_VALUES
     engine: EngineChoice = field(default_factory=EngineChoice)
 
     @classmethod
     def of_preset(cls, name: str) -> TrainSettings:
         return cls(preset=name, run=preset(name))
+
+    @classmethod
+    def fine_tuning(cls, model: ModelConfig) -> TrainSettings:
+        return cls(preset=preset_like(model), run=fine_tuning(model))
 
     def with_preset(self, name: str) -> TrainSettings:
         """The named preset's six numbers in place of those here; all else stays."""
@@ -103,6 +83,7 @@ class TrainSettings:
         import tomli_w
 
         apart = {} if self.validation == NO_TEXT else {"validation": self.validation.stated()}
+        origin = {} if self.origin == START_VALUES else {"origin": self.origin._asdict()}
         return tomli_w.dumps(
             {
                 "preset": self.preset,
@@ -110,17 +91,18 @@ class TrainSettings:
                 "train": self.run.train.as_dict(),
                 "data": self.data.stated(),
                 **apart,
+                **origin,
                 "sample": {**self.sample.as_dict(), "prompt": self.prompt},
                 "engine": self.engine._asdict(),
             }
         )
 
 
-def read_settings(path: Path) -> TrainSettings:
-    """The settings that a TOML file states, on top of its preset; a fault names the file."""
+def read_settings(path: Path, base: TrainSettings | None = None) -> TrainSettings:
+    """The settings that a TOML file states, on top of `base` or of its preset; a fault names the file."""
     tables = read_tables(path)
     try:
-        return settings_of(tables)
+        return settings_of(tables, base)
     except TinyGPTError as fault:
         raise TinyGPTError(f"{path}: {fault}") from fault
 
@@ -143,17 +125,22 @@ def read_tables(path: Path) -> dict[str, Any]:
         raise TinyGPTError(f"{path} is nested too deeply") from fault
 
 
-def settings_of(tables: dict[str, Any]) -> TrainSettings:
-    known = ["preset", *SECTIONS, "data", "validation", "engine"]
+def settings_of(tables: dict[str, Any], base: TrainSettings | None = None) -> TrainSettings:
+    known = ["preset", *SECTIONS, "data", "validation", "origin", "engine"]
     for name in tables:
         if name not in known:
             raise TinyGPTError(f"there is no section '{name}'{instead(name, known)}")
     preset_name = typed("preset", tables.get("preset", DEFAULT_PRESET), str)
-    settings = TrainSettings.of_preset(preset_name)
+    if base is None:
+        settings = TrainSettings.of_preset(preset_name)
+    else:
+        settings = base.with_preset(preset_name) if "preset" in tables else base
     if "validation" in tables:
         settings = settings.with_validation(text_of(tables, "validation"))
     for section in SECTIONS:
         settings = settings.with_values(section, table(tables, section))
+    if "origin" in tables:
+        settings = replace(settings, origin=Origin(**typed_table("origin", table(tables, "origin"), Origin)))
     engine = EngineChoice(**typed_table("engine", table(tables, "engine"), EngineChoice))
     return replace(settings, data=text_of(tables, "data"), engine=engine).checked()
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tinygpt.cli.choices import NO_TEXT, DataChoice
 from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.settings import (
-    NO_TEXT,
-    DataChoice,
     TrainSettings,
     find_setting,
     parse_value,

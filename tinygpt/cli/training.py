@@ -25,7 +25,7 @@ from tinygpt.runs import RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
-    from tinygpt.engines.base import State
+    from tinygpt.engines.base import FloatArray, State
     from tinygpt.formats import Checkpoint
 
 RUNS = Path("runs")
@@ -33,12 +33,24 @@ RUNS = Path("runs")
 
 @dataclass(frozen=True)
 class Job:
-    """A run to do: a new one in `out` (None: a numbered folder), or the one in `folder` from its `resumed` state."""
+    """A run to do: a new one in `out` (None: a numbered folder), or the one in `folder`.
+
+    It goes on from where `resumed` stands, or begins at step 0: with the weights of the model it has its origin in,
+    or with start values.
+    """
 
     settings: TrainSettings
     out: Path | None = None
     folder: RunFolder | None = None
     resumed: Checkpoint | None = None
+    weights: FloatArray | None = None
+
+    def state(self) -> State | None:
+        from tinygpt.engines.base import State
+
+        if self.resumed is not None:
+            return self.resumed.state
+        return None if self.weights is None else State(0, self.weights)
 
 
 class RunHost(ScreenHost):
@@ -55,13 +67,22 @@ class RunHost(ScreenHost):
         super().emit(event)
 
     async def save(self, kind: str, state: State, progress: Progress) -> None:
-        from tinygpt.formats import Checkpoint
-
         if self.folder is not None:
-            backend = self.settings.engine.name
-            data = self.settings.data_facts()
-            checkpoint = Checkpoint(self.settings.run, state, progress, backend, data, saved_at=timestamp())
-            self.folder.save(kind, checkpoint)
+            self.folder.save(kind, checkpoint_of(self.settings, state, progress))
+
+
+def checkpoint_of(settings: TrainSettings, state: State, progress: Progress) -> Checkpoint:
+    from tinygpt.formats import Checkpoint
+
+    return Checkpoint(
+        settings.run,
+        state,
+        progress,
+        backend=settings.engine.name,
+        data=settings.data_facts(),
+        saved_at=timestamp(),
+        origin=settings.origin.facts(),
+    )
 
 
 def execute(job: Job, output: Output) -> None:
@@ -69,10 +90,10 @@ def execute(job: Job, output: Output) -> None:
     output.outlive()
     if job.out is not None:
         require_free(job.out)  # before the slow parts, and in every process of torchrun
-    texts = open_texts(job.settings, output, remedy=OF_CONFIG if job.folder is None else OF_RESUMED)
+    texts = open_texts(job.settings, output, remedy=OF_CONFIG if job.resumed is None else OF_RESUMED)
     run = job.settings.run
     check_corpus(run, len(texts.train))
-    engine = make_engine(run, job.settings.engine, None if job.resumed is None else job.resumed.state)
+    engine = make_engine(run, job.settings.engine, job.state())
     run_now(engine.load_corpus(texts.train, texts.val))
     settings = replace(
         with_texts(job.settings, texts),
@@ -121,7 +142,7 @@ def train_in(
 def prepared_folder(job: Job, settings: TrainSettings, corpus: str, progress: Progress) -> RunFolder:
     """A new folder, or that of the resumed run without what came behind its checkpoint; config.toml is written.
 
-    Either is locked.
+    Either is locked. A new folder of a run that goes on has the checkpoint that it goes on from.
     """
     folder = job.folder
     if folder is not None:
@@ -132,6 +153,9 @@ def prepared_folder(job: Job, settings: TrainSettings, corpus: str, progress: Pr
         stem = Path(corpus).stem if settings.data.file else corpus.split("/")[-1]
         folder = create_numbered(RUNS, f"{settings.preset}-{stem}")
     folder.write_config(settings.as_toml())
+    if job.folder is None and job.resumed is not None:
+        for kind in ("last", "best") if progress.best_step == progress.step else ("last",):
+            folder.save(kind, checkpoint_of(settings, job.resumed.state, progress))
     return folder
 
 

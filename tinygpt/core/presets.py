@@ -4,6 +4,7 @@ from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.core.models.parameters import parameter_count
 
 Preset = namedtuple("Preset", ("name", "layers", "d_model", "heads", "ctx", "batch", "steps"))
 
@@ -34,3 +35,23 @@ def preset(name: str) -> RunConfig:
                 TrainConfig(batch=row.batch, steps=row.steps),
             )
     raise TinyGPTError(f"there is no preset '{name}'{instead(name, preset_names())}")
+
+
+def preset_like(model: ModelConfig) -> str:
+    """The preset of that shape; where there is none, the one of the nearest size."""
+    for row in PRESETS:
+        if (row.layers, row.d_model, row.heads, row.ctx) == (model.layers, model.d_model, model.heads, model.ctx):
+            return str(row.name)
+    count = parameter_count(model)
+
+    def times(row: Preset) -> float:
+        own = parameter_count(preset(row.name).model)
+        return max(own, count) / min(own, count)
+
+    return str(min(PRESETS, key=times).name)
+
+
+def fine_tuning(model: ModelConfig) -> RunConfig:
+    """A run that begins with a trained model: as the preset of its size, but gentle with what the weights know."""
+    train = preset(preset_like(model)).train
+    return RunConfig(model, train)

@@ -30,6 +30,7 @@ __all__ = [
     "corpus_info",
     "decode",
     "encode",
+    "is_corpus",
     "list_corpora",
     "load_corpus",
 ]
@@ -80,6 +81,11 @@ def corpus_info(name: str) -> CorpusInfo:
         if info.name == name:
             return info
     raise unknown(name)
+
+
+def is_corpus(name: str) -> bool:
+    """Whether `load_corpus` takes it."""
+    return name in ASSEMBLED or is_task(name) or name in catalog() or name.startswith(HUB_PREFIX)
 
 
 def load_corpus(

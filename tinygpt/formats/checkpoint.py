@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +24,8 @@ class Checkpoint:
     """A model, how it was trained and how far.
 
     `backend` is the engine's name. `data` says which corpus it was, for example {"name", "sha256"}.
-    `lora` describes adapters that were merged into the weights. Both hold plain JSON values.
+    `lora` describes adapters that were merged into the weights, `origin` the model whose weights the run began with,
+    as {"model", "sha256"}. All three hold plain JSON values.
     `left_out` names what a file said and its reader did not understand.
     """
 
@@ -34,6 +36,7 @@ class Checkpoint:
     data: dict[str, Any] = field(default_factory=dict)
     saved_at: str = ""
     lora: dict[str, Any] | None = None
+    origin: dict[str, Any] | None = None
     left_out: Sequence[str] = ()
 
 
@@ -44,12 +47,17 @@ def with_state(run: Run, state: State) -> Checkpoint:
 def describe(checkpoint: Checkpoint) -> dict[str, Any]:
     """All of it but the state, by the keys of a file's header."""
     c = checkpoint
-    return encode_run(c.config, c.progress, c.backend, c.data, c.lora, c.saved_at)
+    return encode_run(c.config, c.progress, c.backend, c.data, c.lora, c.saved_at, c.origin)
 
 
 def weights_alone(checkpoint: Checkpoint) -> Checkpoint:
     """Without what the optimizer keeps."""
     return replace(checkpoint, state=State(checkpoint.state.step, checkpoint.state.w))
+
+
+def weights_sha256(weights: FloatArray) -> str:
+    """Of the weights alone, in the order of `core.models.parameters`: the same in whichever format they are kept."""
+    return hashlib.sha256(little_endian(weights).data).hexdigest()
 
 
 def checked_state(checkpoint: Checkpoint) -> State:

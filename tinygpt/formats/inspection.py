@@ -67,6 +67,7 @@ def run_facts(checkpoint: Checkpoint) -> Json:
         "data": checkpoint.data,
         "saved_at": checkpoint.saved_at,
         "lora": checkpoint.lora,
+        "origin": checkpoint.origin,
         "left_out": checkpoint.left_out,
     }
 

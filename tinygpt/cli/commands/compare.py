@@ -10,13 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from tinygpt.cli import options
+from tinygpt.cli.choices import DataChoice
 from tinygpt.cli.commands import evaluate
 from tinygpt.cli.commands import sample as sampling
 from tinygpt.cli.corpora import choose_data
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import option, with_settings
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import DataChoice
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now

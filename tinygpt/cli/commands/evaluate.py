@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tinygpt.cli import options
+from tinygpt.cli.choices import NO_TEXT, DataChoice
 from tinygpt.cli.corpora import OF_MEASURED, choose_data, open_corpus
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import NO_TEXT, DataChoice, read_settings
+from tinygpt.cli.settings import read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.select import EngineChoice

@@ -118,6 +118,8 @@ def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("best val", f"{facts['best_val']:.4f} at step {facts['best_step']:,}"))
     if facts["data"].get("name"):
         rows.append(("corpus", str(facts["data"]["name"])))
+    if facts["origin"]:
+        rows.append(("began with", began_with(facts["origin"])))
     if facts["lora"]:
         rows.append(("merged", merged_adapter(facts["lora"])))
     if facts["saved_at"]:
@@ -131,6 +133,10 @@ def merged_adapter(lora: dict[str, Any]) -> str:
     """What was merged into the weights since the training that the other rows tell of."""
     name, rank, alpha, targets = (short(lora.get(key, "?")) for key in ("name", "rank", "alpha", "targets"))
     return f"with the adapter {name}: rank {rank}, alpha {alpha}, on {targets}; losses are the base's"
+
+
+def began_with(origin: dict[str, Any]) -> str:
+    return f"{short(origin.get('model', '?'))}, weights sha256 {str(origin.get('sha256', '?'))[:16]}…"
 
 
 def short(value: Any) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tinygpt.cli import options
 from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import TrainSettings, parse_assignments, read_settings
+from tinygpt.cli.settings import parse_assignments
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET, Preset
+from tinygpt.core.presets import Preset
 from tinygpt.engines.select import changed
 from tinygpt.runs import RunFolder
 
@@ -25,6 +25,7 @@ EXAMPLES = """Examples:
   tinygpt train --preset tiny --steps 300     smaller and shorter
   tinygpt train --file notes.txt --ctx 128    your own text
   tinygpt train --resume runs/small-shakespeare-1 --steps 3000
+  tinygpt train --init-from runs/small-shakespeare-1 --data moby-dick
   tinygpt train --config my.toml --lr 1e-3 --set grad_clip=0.5
 """
 
@@ -43,7 +44,24 @@ def train(
     out: Annotated[
         Path | None, option("--out", help="folder of the run", default="runs/PRESET-DATA-NUMBER", panel="Run")
     ] = None,
-    resume: Annotated[Path | None, option("--resume", help="go on with the run in this folder", panel="Run")] = None,
+    resume: Annotated[
+        Path | None,
+        option(
+            "--resume",
+            metavar="RUN",
+            help="go on with the run in this folder, or in a new one with a .tinygpt file, as a page saves them",
+            panel="Run",
+        ),
+    ] = None,
+    init_from: Annotated[
+        Path | None,
+        option(
+            "--init-from",
+            metavar="MODEL",
+            help="begin with this model's weights: fine-tune it. A run, a file, or a name, as `sample` takes it",
+            panel="Run",
+        ),
+    ] = None,
     *,
     stated: options.Stated,
     assignments: Annotated[
@@ -66,8 +84,9 @@ def train(
     quiet: Annotated[bool, option("--quiet", "-q", help="warnings and errors only", panel=options.OUTPUT)] = False,
 ) -> None:
     """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
-    from tinygpt.cli.resume import resumed_job
-    from tinygpt.cli.training import Job, execute
+    from tinygpt.cli.beginning import new_job
+    from tinygpt.cli.resume import resumed_file, resumed_job
+    from tinygpt.cli.training import execute
 
     changes = {**stated, "sample": {}}
     for section, values in parse_assignments(assignments or []).items():
@@ -76,27 +95,22 @@ def train(
     texts = TextFlags(data, file, budget, val_data, val_file)
     output = Output(json=json, quiet=quiet)
     with ExitStack() as held:
-        if resume is not None:
-            for flag, value in (("--preset", preset), ("--config", config), ("--out", out)):
+        if resume is None:
+            job = new_job(config, preset, init_from, changes, texts)
+        else:
+            for flag, value in (("--preset", preset), ("--config", config), ("--init-from", init_from)):
                 if value is not None:
                     raise TinyGPTError(f"{flag} does not go with --resume: the run has its settings already")
-            folder = held.enter_context(RunFolder.open(resume))
-            if output.main:
-                folder.lock()
-            job = resumed_job(folder, changes, texts, output)
-        else:
-            job = Job(new_settings(config, preset, changes, texts), out=out)
+            if not resume.is_dir():
+                job = resumed_file(resume, changes, texts, output)
+            elif out is None:
+                folder = held.enter_context(RunFolder.open(resume))
+                if output.main:
+                    folder.lock()
+                job = resumed_job(folder, changes, texts, output)
+            else:
+                raise TinyGPTError(
+                    f"{resume} goes on in its own folder: leave out --out, or say --resume {resume}@last"
+                )
         settings = replace(job.settings, engine=changed(job.settings.engine, machine))
-        execute(replace(job, settings=settings), output)
-
-
-def new_settings(
-    config: Path | None, preset: str | None, changes: dict[str, dict[str, Any]], texts: TextFlags
-) -> TrainSettings:
-    settings = read_settings(config) if config is not None else TrainSettings.of_preset(preset or DEFAULT_PRESET)
-    if preset is not None:
-        settings = settings.with_preset(preset)
-    settings = texts.on(settings)
-    for section, values in changes.items():
-        settings = settings.with_values(section, values)
-    return settings.checked()
+        execute(replace(job, settings=settings, out=out), output)

@@ -41,12 +41,13 @@ RUN_KEYS = (
     "rng",
     "data",
     "lora",
+    "origin",
 )
 STATE_KEYS = ("manifest", "includesOptimizerState", "slots", "stateByteLength", "layout", "dtype", "sha256")
 KEYS = RUN_KEYS + ("savedAt", "step") + STATE_KEYS
 
 # Everything of a checkpoint but its state. left_out: names of what was not understood.
-Run = namedtuple("Run", ("config", "progress", "backend", "data", "saved_at", "lora", "left_out"))
+Run = namedtuple("Run", ("config", "progress", "backend", "data", "saved_at", "lora", "origin", "left_out"))
 
 # Where the original's spelling is not the camelCase of ours.
 ORIGINAL_KEYS = {"batch": "batchSize", "lr": "learningRate", "steps": "maxSteps"}
@@ -68,7 +69,13 @@ def encode_config(config: RunConfig, backend: str) -> "Json":
 
 
 def encode_run(
-    config: RunConfig, progress: Progress, backend: str, data: "Json", lora: "Json | None", saved_at: str
+    config: RunConfig,
+    progress: Progress,
+    backend: str,
+    data: "Json",
+    lora: "Json | None",
+    saved_at: str,
+    origin: "Json | None" = None,
 ) -> "Json":
     return {
         "config": encode_config(config, backend),
@@ -85,6 +92,7 @@ def encode_run(
         "rng": {"generator": GENERATOR, "seed": config.train.seed, "step": progress.step},
         "data": data,
         "lora": lora,
+        "origin": origin,
         "savedAt": saved_at,
     }
 
@@ -197,6 +205,7 @@ def decode_run(header: "Json", state_step: int) -> Run:
         data=decoder.top("data", as_object, {}),
         saved_at=decoder.top("savedAt", as_text, ""),
         lora=decoder.top("lora", as_object),
+        origin=decoder.top("origin", as_object),
         left_out=decoder.left_out,
     )
 

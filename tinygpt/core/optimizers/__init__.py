@@ -36,6 +36,6 @@ def check_slots(train: "TrainConfig", names: "Sequence[str]") -> None:
         averaged = " with averaging" if train.average else ""
         raise TinyGPTError(
             f"an optimizer that keeps {', '.join(names)} trained this model, but {train.optimizer}{averaged} keeps "
-            f"{', '.join(slots)}; go on with the same optimizer, or from the weights alone, as "
-            f"tinygpt convert --weights-only makes them"
+            f"{', '.join(slots)}; go on with the same optimizer, or begin with the weights "
+            f"alone, by tinygpt train --init-from"
         )
