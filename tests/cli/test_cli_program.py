@@ -57,7 +57,7 @@ def test_program_draws_the_memory_map(tmp_path: Path) -> None:
 
 
 def test_program_names_the_modes_there_are() -> None:
-    assert "there are train, validate, eval, prefill, decode" in one_line_error(
+    assert "there are train, validate, eval, likeliest, prefill, decode" in one_line_error(
         tinygpt("program", "tiny", "--mode", "trian")
     )
     succeed("program", "tiny", "--grad-accum", 2, "--mode", "accumulate")

@@ -21,9 +21,10 @@ for changes in ({}, {"grad_accum": 3}):
         print(bits([list(metrics) for metrics in run_now(engine.read_metrics())]))
     print(bits(run_now(validate(engine))))
     print(bits(run_now(engine.window_losses([b"abc", b"def", b"ghi"]))))
+    print(run_now(engine.likeliest_bytes([b"abc", b"d", b"efghi"])))
     print(run_now(engine.begin_text(b"abc", config.SampleConfig(seed=2**32 - 1), 7, bytes([31, 69, 255]))))
     print(run_now(engine.continue_text(8)))
-    for wrong in (engine.prefill(b""), engine.decode(256), engine.window_losses([b"a"])):
+    for wrong in (engine.prefill(b""), engine.decode(256), engine.window_losses([b"a"]), engine.likeliest_bytes([b""])):
         try:
             run_now(wrong)
             print("accepted")

@@ -179,6 +179,7 @@ def test_what_is_done_between_steps_leaves_them_alone(lab):
         assert run_now(engine.train(2)) == 2
         run_now(engine.validate(0, 1))
         run_now(engine.window_losses([TEXT[:5]]))
+        run_now(engine.likeliest_bytes([TEXT[:5], TEXT[:3]]))
         run_now(engine.begin_text(b"a", SampleConfig(), 0, b""))
         metrics += run_now(engine.read_metrics())
     assert metrics == expected
@@ -196,8 +197,9 @@ def test_a_weight_that_is_no_number_shows(lab, where):
     first, second = trained(engine, 2)
     assert math.isnan(first.loss) == (where == "w")
     assert math.isnan(second.loss) and math.isnan(second.grad_norm)
-    with pytest.raises(TinyGPTError, match="logits are not finite"):
-        run_now(engine.begin_text(b"a", SampleConfig(), 0, b""))
+    for said in (engine.begin_text(b"a", SampleConfig(), 0, b""), engine.likeliest_bytes([b"a"])):
+        with pytest.raises(TinyGPTError, match="logits are not finite"):
+            run_now(said)
 
 
 # --- measuring and writing -----------------------------------------------------------------------------------
@@ -235,6 +237,24 @@ def test_losses_of_any_windows_are_those_of_a_plain_pytorch_model(lab):
     for wrong in ([b"a"], [b"a" * (ctx + 2)], [b"abc", b"ab"]):
         with pytest.raises(TinyGPTError, match=f"rows of 2 to {ctx + 1} bytes"):
             run_now(engine.window_losses(wrong))
+
+
+def test_the_likeliest_bytes_are_those_that_it_would_write(lab):
+    """Behind every byte, in windows of unequal length."""
+    engine = lab.engine()
+    run_now(engine.import_state(uneven(engine.config)))
+    batch, ctx = engine.config.train.batch, engine.config.model.ctx
+    windows = [TEXT[7 * i :][:length] for i, length in enumerate([ctx, 1, *range(2, 2 + batch)])]
+    found = run_now(engine.likeliest_bytes(windows))
+    assert [len(best) for best in found] == [len(window) for window in windows]
+    for window, best in zip(windows, found, strict=True):
+        for length in {1, len(window) // 2 + 1, len(window)}:
+            logits = run_now(engine.prefill(window[:length]))
+            assert best[length - 1] == max(range(VOCAB), key=logits.__getitem__)
+    assert run_now(engine.likeliest_bytes([])) == []
+    for wrong in (b"", b"a" * (ctx + 1)):
+        with pytest.raises(TinyGPTError, match=f"1 to {ctx} bytes"):
+            run_now(engine.likeliest_bytes([b"a", wrong]))
 
 
 @pytest.fixture

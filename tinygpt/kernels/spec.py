@@ -16,6 +16,7 @@ from tinygpt.kernels.dropout import dropout
 from tinygpt.kernels.embed import embed, embed_backward, embed_one
 from tinygpt.kernels.init import constant, normal
 from tinygpt.kernels.layernorm import layernorm, layernorm_backward
+from tinygpt.kernels.likeliest import likeliest
 from tinygpt.kernels.linear import linear, linear_activation, linear_backward_input, linear_backward_weight
 from tinygpt.kernels.pick_row import pick_row
 from tinygpt.kernels.qk_norm import qk_norm, qk_norm_backward
@@ -53,6 +54,7 @@ SPEC: dict[str, Callable[..., None]] = {
         copy,
         cross_entropy,
         mean_loss,
+        likeliest,
         grad_norm,
         adamw,
         sgd,

@@ -26,7 +26,7 @@ from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import batch_offsets, eval_offsets, sample_uniform
 from tinygpt.core.run.contract import Engine, StepMetrics
 from tinygpt.core.run.engine import OF_THE_LOOP
-from tinygpt.core.run.sampler import choose, require_finite
+from tinygpt.core.run.sampler import NOT_FINITE, NotFinite, choose, require_finite
 from tinygpt.engines.base import State
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
@@ -280,6 +280,24 @@ class TorchEngine(Engine):
                 logits = self.kept_model(tokens[:, :-1])
             losses += F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none").tolist()
         return losses
+
+    async def likeliest_bytes(self, windows: list[bytes]) -> list[bytes]:
+        ctx, batch = self.config.model.ctx, self.config.train.batch
+        if not all(1 <= len(window) <= ctx for window in windows):
+            raise TinyGPTError(f"windows must have 1 to {ctx} bytes")
+        found: list[bytes] = []
+        for start in range(0, len(windows), batch):
+            part = windows[start : start + batch]
+            longest = max(map(len, part))
+            rows = b"".join(window.ljust(longest, b"\0") for window in part)
+            with torch.no_grad(), self.arithmetic():
+                logits = self.kept_model(byte_tensor(rows).view(len(part), -1).to(self.device).long()).float()
+            best = torch.where(logits.isfinite().all(-1), logits.argmax(-1), -1).tolist()
+            for window, row in zip(part, best, strict=True):
+                if min(row[: len(window)]) < 0:
+                    raise NotFinite(NOT_FINITE)
+                found.append(bytes(row[: len(window)]))
+        return found
 
     async def restart(self, config: RunConfig | None = None) -> bool:
         if not self.made_model:

@@ -33,6 +33,7 @@ class Memory:
         self.loss = Tensor("loss", (1,), "state")
         self.val_loss = Tensor("val_loss", (1,), "state")
         self.losses = Tensor("losses", (N,), "output")
+        self.best = Tensor("best", (N,), "output", "i32")
         self.norm = Tensor("norm", (2,), "output")
         self.ring = Tensor("ring", (RING, 2), "state")
         # Writing.
@@ -66,6 +67,7 @@ class Memory:
             self.loss,
             self.val_loss,
             self.losses,
+            self.best,
             self.norm,
             self.ring,
             self.prompt,

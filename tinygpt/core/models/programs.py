@@ -106,6 +106,13 @@ def loss_program(config: RunConfig, memory: Memory, mode: str) -> ModelProgram:
     return p
 
 
+def likeliest_program(config: RunConfig, memory: Memory) -> Program:
+    """The likeliest byte behind each row of a batch that the host wrote."""
+    p = whole_windows(config, memory, "likeliest", learns=False)
+    p.call("likeliest", logits=p.forward(memory.tokens), best=memory.best, N=p.N, V=VOCAB)
+    return p
+
+
 def validate_program(config: RunConfig, memory: Memory) -> Program:
     """One batch of a validation: val_loss adds up over all of them."""
     p = loss_program(config, memory, "validate")
@@ -185,6 +192,7 @@ PROGRAMS = {
     "update": update_program,
     "validate": validate_program,
     "eval": lambda config, memory: loss_program(config, memory, "eval"),
+    "likeliest": likeliest_program,
     "prefill": prefill_program,
     "decode": decode_program,
 }
@@ -207,7 +215,7 @@ def with_start(config: RunConfig, modes: list[str]) -> list[str]:
 
 def all_modes(config: RunConfig) -> list[str]:
     """Every program that there is of a run, for whoever looks at them."""
-    return step_modes(config) + ["validate", "eval"] + WRITING
+    return step_modes(config) + ["validate", "eval", "likeliest"] + WRITING
 
 
 def training_modes(config: RunConfig, val_bytes: int) -> list[str]:

@@ -11,6 +11,7 @@ import tinygpt.core.ops.dropout
 import tinygpt.core.ops.embed
 import tinygpt.core.ops.init
 import tinygpt.core.ops.layernorm
+import tinygpt.core.ops.likeliest
 import tinygpt.core.ops.linear
 import tinygpt.core.ops.pick_row
 import tinygpt.core.ops.qk_norm

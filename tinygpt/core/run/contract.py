@@ -111,6 +111,13 @@ class Engine:
         """
         raise NotImplementedError
 
+    async def likeliest_bytes(self, windows: "list[bytes]") -> "list[bytes]":
+        """Behind every byte of windows of 1 to ctx bytes, the one that the model finds likeliest; of equals the first.
+
+        Any number of windows, whatever the batch of the training. Changes nothing.
+        """
+        raise NotImplementedError
+
     async def restart(self, config: "RunConfig | None" = None) -> bool:
         """A new model again, with the texts that are loaded; under other settings only if all that was planned and
         compiled serves them too. Whether it is."""

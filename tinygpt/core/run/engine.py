@@ -168,8 +168,13 @@ class ProgramEngine(Engine):
     async def write_ints(self, name: str, values: "list[int]", start: int = 0) -> None:
         await self.write(name, struct.pack(f"<{len(values)}i", *values), start)
 
+    async def read_words(self, name: str, kind: str, count: int) -> "tuple[Any, ...]":
+        """The first words of a tensor, as struct's `kind`."""
+        places = self.lowered.places(self.tensor(name), 0, count)
+        return struct.unpack(f"<{count}{kind}", await self.player.read(places))
+
     async def read_floats(self, name: str, count: int) -> "tuple[float, ...]":
-        return struct.unpack(f"<{count}f", await self.player.read(self.lowered.places(self.tensor(name), 0, count)))
+        return await self.read_words(name, "f", count)
 
     # --- training --------------------------------------------------------------------------------------------
 
@@ -272,20 +277,35 @@ class ProgramEngine(Engine):
         await self.write_ints("targets", targets)
 
     async def window_losses(self, windows: "list[bytes]") -> "list[list[float]]":
-        batch, ctx = self.config.train.batch, self.config.model.ctx
+        ctx = self.config.model.ctx
         length = len(windows[0]) if windows else 2
         if not 2 <= length <= ctx + 1 or [window for window in windows if len(window) != length]:
             raise TinyGPTError(f"windows must be rows of 2 to {ctx + 1} bytes, all of one length, not {length}")
-        await self.require(["eval"])
-        losses: list[list[float]] = []
+        rows = await self.over_windows("eval", windows, "losses", "f")
+        return [list(row[: length - 1]) for row in rows]
+
+    async def likeliest_bytes(self, windows: "list[bytes]") -> "list[bytes]":
+        ctx = self.config.model.ctx
+        if [window for window in windows if not 1 <= len(window) <= ctx]:
+            raise TinyGPTError(f"windows must have 1 to {ctx} bytes")
+        rows = await self.over_windows("likeliest", [window + b"\0" for window in windows], "best", "i")
+        found = [rows[i][: len(windows[i])] for i in range(len(windows))]
+        if [best for best in found if min(best) < 0]:
+            raise NotFinite(NOT_FINITE)
+        return [bytes(best) for best in found]
+
+    async def over_windows(self, mode: str, windows: "list[bytes]", name: str, kind: str) -> "list[tuple[Any, ...]]":
+        """Run a program on all windows, a batch at a time: what it left in an output of ctx words per window."""
+        batch, ctx = self.config.train.batch, self.config.model.ctx
+        await self.require([mode])
+        rows = []
         for first in range(0, len(windows), batch):
             part = windows[first : first + batch]
             await self.write_windows(part)
-            await self.player.run("eval", 1)
-            found = await self.read_floats("losses", batch * ctx)
-            for row in range(len(part)):
-                losses.append(list(found[row * ctx : row * ctx + length - 1]))
-        return losses
+            await self.player.run(mode, 1)
+            left = await self.read_words(name, kind, len(part) * ctx)
+            rows += [left[row * ctx : (row + 1) * ctx] for row in range(len(part))]
+        return rows
 
     # --- state -----------------------------------------------------------------------------------------------
 
