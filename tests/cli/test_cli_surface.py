@@ -26,8 +26,8 @@ from tinygpt.core.settings import Settings, real, text
 from tinygpt.data import Corpus
 from tinygpt.plots import smoothed
 
-COMMANDS = ["train", "sample", "eval", "compare", "convert", "inspect", "presets", "play", "doctor", "lora", "data"]
-COMMANDS += ["sweep"]
+COMMANDS = ["train", "sample", "sweep", "eval", "compare", "convert", "inspect", "presets", "play", "doctor", "lora"]
+COMMANDS += ["data"]
 
 
 def options_of(*command: str) -> dict[str, Any]:

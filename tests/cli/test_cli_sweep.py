@@ -76,7 +76,7 @@ def test_a_sweep_is_a_folder_with_a_table_and_a_picture(text_file: Path, tmp_pat
     assert all(row["config"]["train"]["schedule"] == "cosine" for row in results(tmp_path / "s"))
 
 
-def test_json_has_a_line_a_run_and_nothing_else(text_file: Path, tmp_path: Path) -> None:
+def test_json_has_a_line_per_run_and_nothing_else(text_file: Path, tmp_path: Path) -> None:
     done = succeed("sweep", *THREE, "--file", text_file, "--out", tmp_path / "s", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["event"] for event in events] == ["start", "run", "run", "run", "end"]
@@ -113,10 +113,13 @@ def test_a_sweep_that_was_killed_goes_on_where_it_stood(
     assert len(results(folder)) == 3 and "▶" in shown
 
 
-def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(straight: Path, text_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
+    straight: Path, text_file: Path, tmp_path: Path, jobs: int
+) -> None:
     folder = tmp_path / "s"
     before = KILL_AT_RECORD.format(count=1, signal="SIGINT")
-    done = process("sweep", *THREE, "--file", text_file, "--out", folder, before=before)
+    done = process("sweep", *THREE, "--file", text_file, "--out", folder, "--jobs", jobs, before=before)
     assert done.returncode == 130, done.stderr
     assert f"Go on with: tinygpt sweep --resume {folder}" in done.stdout.decode()
     assert len(results_whole(folder)) == 1 and (folder / "sweep.png").exists()

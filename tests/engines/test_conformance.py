@@ -138,9 +138,10 @@ def test_a_restart_is_a_new_model(lab):
     assert trained(engine, 2) == first
 
 
-def test_a_restart_under_other_rates_is_a_run_of_its_own(lab):
-    changes = {"lr": 1e-2, "schedule": "constant", "warmup": 1, "steps": 3, "eval_every": 7}
-    engine, wanted = loaded(lab.new()), loaded(lab.new(**changes))
+@pytest.mark.parametrize("planned", [{}, {"average": 0.5}], ids=["plain", "averaged"])
+def test_a_restart_under_other_rates_is_a_run_of_its_own(lab, planned):
+    changes = {**planned, "lr": 1e-2, "schedule": "constant", "warmup": 1, "steps": 3, "eval_every": 7}
+    engine, wanted = loaded(lab.new(**planned)), loaded(lab.new(**changes))
     trained(engine, 2)
     assert run_now(engine.restart(lab.config(**changes)))
     assert trained(engine, 3) == trained(wanted, 3)

@@ -1,4 +1,4 @@
-"""What `sweep` shows while it runs: a live bar, a line a run, JSON lines, or nothing."""
+"""What `sweep` shows while it runs: a live bar, a line per run, JSON lines, or nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A sweep on disk: a folder from which it goes on whenever the process died.
 
 sweep.toml       what is tried, on which text and engine
-results.jsonl    one JSON object a line: a finished run
+results.jsonl    one JSON object per line: a finished run
 sweep.png        drawn when the sweep ends or is interrupted
 runs/            the runs' own folders, where they are kept
 .lock            there while a process is at work
@@ -69,7 +69,7 @@ class SweepFolder:
         self._held.close()
 
     def record(self, result: Result) -> None:
-        """One write a line: a reader, or a sweep that is killed, sees whole lines."""
+        """One write per line: a reader, or a sweep that is killed, sees whole lines."""
         with writing(self.results), self.results.open("ab", buffering=0) as file:
             file.write(json.dumps(result.as_dict()).encode() + b"\n")
             os.fsync(file.fileno())
