@@ -1,4 +1,4 @@
-"""The PyTorch engine against the formulas of a step, and through the training loop of core.
+"""The PyTorch engine against the formulas of a step.
 
 What it does as every engine does is in tests/engines/test_conformance.py.
 """
@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from tinygpt.core.config import RunConfig, SampleConfig
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.presets import preset
-from tinygpt.core.rng import batch_offsets, eval_offsets
+from tinygpt.core.rng import batch_offsets
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.schedule import learning_rate
-from tinygpt.core.run.trainer import Host, Trainer
-from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import State
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import RING, TorchEngine
@@ -101,28 +98,6 @@ def test_only_tensors_of_two_or_more_dims_decay(little, noise):
         assert np.allclose(ratio[row.offset : row.offset + row.size], expected, rtol=4 * EPS32), row.name
 
 
-def test_the_same_seed_gives_the_same_losses_bit_for_bit(little, noise):
-    assert train(loaded(little, noise), 15) == train(loaded(little, noise), 15)
-    assert train(loaded(little.replace(seed=2), noise), 15) != train(loaded(little, noise), 15)
-
-
-def test_an_exported_state_does_not_change_with_the_engine(little, noise):
-    engine = loaded(little, noise)
-    state = run_now(engine.export_state())
-    copy = state.w.copy()
-    train(engine, 2)
-    assert np.array_equal(state.w, copy)
-
-
-def test_validation_loss_is_the_mean_over_its_windows(little, noise):
-    engine = loaded(little, noise)
-    text, train = noise[: len(noise) // 4], little.train
-    offsets = eval_offsets(train.seed, train.batch * train.eval_batches, len(text), little.model.ctx)
-    model = GPT(little.model, run_now(engine.export_state()).w)
-    x = windows(text, offsets, little.model.ctx)
-    assert run_now(validate(engine)) == pytest.approx(model(x[:, :-1], x[:, 1:])[1].item(), rel=8 * EPS32)
-
-
 def test_metrics_wait_in_order_however_seldom_they_are_read(little, noise):
     often, seldom = loaded(little, noise), loaded(little, noise)
     assert run_now(seldom.train(RING)) == RING and run_now(seldom.train(6)) == 6
@@ -130,51 +105,6 @@ def test_metrics_wait_in_order_however_seldom_they_are_read(little, noise):
     assert [row.step for row in rows] == list(range(1, RING + 7))
     assert [row.loss for row in rows] == [train(often, 1)[0] for _ in rows]
     assert run_now(seldom.read_metrics()) == []
-
-
-class FakeHost(Host):
-    def __init__(self) -> None:
-        self.clock = 0.0
-        self.events: list[dict] = []
-        self.saved: dict[str, tuple[State, dict]] = {}
-
-    def now(self) -> float:
-        self.clock += 0.5
-        return self.clock
-
-    def emit(self, event) -> None:
-        self.events.append(event)
-
-    async def save(self, kind: str, state: State, progress: Progress) -> None:
-        self.saved[kind] = (state, progress.as_dict())
-
-
-def trained(engine: TorchEngine, text: bytes, progress: Progress | None = None) -> FakeHost:
-    host = FakeHost()
-    sampling = SampleConfig(tokens=24)
-    trainer = Trainer(engine.config, engine, host, len(text), len(text) // 4, progress, sample_settings=sampling)
-    assert run_now(trainer.run()) == "finished"
-    return host
-
-
-def test_the_training_loop_of_core_drives_it_and_resumes_it(little):
-    text = b"the cat sat on the mat. " * 40
-    config = little.replace(steps=40, lr=1e-2, eval_every=10, sample_every=20, checkpoint_every=0, grad_accum=2)
-    host = trained(loaded(config, text), text)
-    losses = [event["loss"] for event in host.events if event["event"] == "step"]
-    evals = [event["val_loss"] for event in host.events if event["event"] == "eval"]
-    samples = [event["text"] for event in host.events if event["event"] == "sample"]
-    assert len(losses) == 40 and losses[0] > 5.3 and losses[-1] < 2.5
-    assert len(evals) == 4 and evals[-1] < 2.5
-    assert len(samples) == 2
-
-    half = trained(loaded(config.replace(steps=20), text), text)
-    state, progress = half.saved["last"]
-    resumed = loaded(config, text)
-    run_now(resumed.import_state(state))
-    rest = trained(resumed, text, Progress.from_dict(progress))
-    assert [event["loss"] for event in rest.events if event["event"] == "step"] == losses[20:]
-    assert np.array_equal(rest.saved["last"][0].w, host.saved["last"][0].w)
 
 
 def test_bf16_rounds_the_arithmetic_and_not_the_weights(little, noise):
@@ -194,7 +124,7 @@ def test_threads_are_set(little):
         torch.set_num_threads(before)
 
 
-def test_what_cannot_be_is_one_clear_sentence(little, noise, monkeypatch):
+def test_what_cannot_be_is_one_clear_sentence(little, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(TinyGPTError, match="finds no cuda device here; choose --device cpu or auto"):
         TorchEngine(little, device="cuda")
@@ -204,8 +134,6 @@ def test_what_cannot_be_is_one_clear_sentence(little, noise, monkeypatch):
         TorchEngine(little, precision="int4")
     with pytest.raises(TinyGPTError, match="tf32 needs a CUDA device"):
         TorchEngine(little, device="cpu", precision="tf32")
-    with pytest.raises(TinyGPTError, match="other settings"):
-        run_now(loaded(little, noise).import_state(State(0, np.zeros(7, dtype=np.float32))))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The WebAssembly engines' own: builds, files, and a stop in the page's player. All else is in test_conformance.py."""
+"""The WebAssembly engines' own: builds, and a stop in the page's player. All else is in test_conformance.py."""
 
 import json
 import struct
@@ -15,8 +15,6 @@ from tinygpt.core.run.contract import run_now
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.wasm import WasmMachine
-from tinygpt.formats import Checkpoint
-from tinygpt.formats.tinygpt_file import load_tinygpt, save_tinygpt
 
 SMALL_ODD = preset("tiny").replace(layers=2, d_model=30, heads=3, ctx=37, batch=3)
 
@@ -59,28 +57,6 @@ def test_fifty_steps_drift_less_than_a_thousandth_from_native(wasm, runner):
     result = parity(config, wasm(config, runner), native_engine(config), steps=50)
     assert result.drift < 1e-3
     assert result.losses[-1][0] < result.losses[0][0] - 0.5  # it did train
-
-
-def test_a_state_moves_to_native_and_back_byte_for_byte(wasm, runner, tmp_path):
-    text = made_up_text()
-    native, engine = native_engine(SMALL_ODD), wasm(SMALL_ODD, runner)
-    run_now(native.load_corpus(text, text))
-    run_now(native.train(3))
-    run_now(engine.import_state(run_now(native.export_state())))
-    run_now(engine.load_corpus(text, text))
-    for name, owner in (("native", native), ("wasm", engine)):
-        save_tinygpt(tmp_path / name, Checkpoint(SMALL_ODD, run_now(owner.export_state())))
-    assert (tmp_path / "wasm").read_bytes() == (tmp_path / "native").read_bytes()
-
-    losses = []
-    for owner in (native, engine):
-        run_now(owner.read_metrics())
-        run_now(owner.train(3))
-        losses.append([metrics.loss for metrics in run_now(owner.read_metrics())])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-    save_tinygpt(tmp_path / "later", Checkpoint(SMALL_ODD, run_now(engine.export_state())))
-    back = load_tinygpt(tmp_path / "later").state
-    assert back.step == 6 and state_bytes(native_engine(SMALL_ODD, back)) == state_bytes(engine)
 
 
 # Two players, one of which is stopped; the other runs as often as the first was done.
