@@ -44,8 +44,10 @@ def update_of(segment: Segment, op: Op, target: Target) -> Dispatch:
     constants["ROWS"] = op.dim("rows")
     for name in op.declared.scalars:
         constants[name.upper()] = op.scalar(name)
+    files = texts(op.kernel, wide, sliced=True)
+    files.insert(len(files) - 1, "update.wgsl")
     return Dispatch(
-        texts(op.kernel, wide, sliced=True),
+        files,
         op.kernel,
         [("grads", segment.tensors["grads"])] + bound(op, "norm rates counters"),
         [(name, segment.tensors[name]) for name in op.declared.outputs],
