@@ -187,6 +187,7 @@ WasmBuild = Annotated[
         "--wasm-build", help="of the wasm engines: scalar, simd or relaxed", default=CHOICE.wasm_build, panel=MACHINE
     ),
 ]
+Quiet = Annotated[bool, option("--quiet", "-q", help="warnings and errors only", panel=OUTPUT)]
 Json = Annotated[bool, option("--json", help="JSON for machines on stdout, and nothing else", panel=OUTPUT)]
 
 

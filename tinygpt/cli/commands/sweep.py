@@ -82,7 +82,7 @@ def sweep(
     json: Annotated[
         bool, option("--json", help="JSON lines of results on stdout, and nothing else", panel=options.OUTPUT)
     ] = False,
-    quiet: Annotated[bool, option("--quiet", "-q", help="warnings and errors only", panel=options.OUTPUT)] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train many models that differ in some settings, and compare them. A sweep is a folder; Ctrl-C keeps what is done.
 

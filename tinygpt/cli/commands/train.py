@@ -81,7 +81,7 @@ def train(
     json: Annotated[
         bool, option("--json", help="JSON lines of events on stdout, and nothing else", panel=options.OUTPUT)
     ] = False,
-    quiet: Annotated[bool, option("--quiet", "-q", help="warnings and errors only", panel=options.OUTPUT)] = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
     from tinygpt.cli.beginning import new_job
