@@ -163,6 +163,10 @@ def test_samples_take_a_tenth_of_the_time_and_one_is_always_at_the_end():
         train(RUN.replace(steps=205, sample_every=every, eval_every=5), engine, host)
         assert [event["step"] for event in host.of("sample")] == [*on_the_way, 205]
         assert len(host.of("eval")) == 41  # what decides on a run is never left out
+    engine, host = Clocked(), ToyHost()
+    host.now = lambda: engine.bytes / 3200  # a tenth of a second each, and steps take none
+    train(RUN.replace(steps=100, sample_every=10), engine, host)
+    assert [event["step"] for event in host.of("sample")] == [10, 20, 30, 40, 50, 60, 100]
 
 
 def test_a_stop_request_saves_and_ends():

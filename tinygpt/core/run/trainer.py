@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 EXPLODED_LOSS = 2 * LN_VOCAB  # twice the loss of a model that knows nothing
 EXPLODED_STEPS = 5  # so many in a row: a single bad batch may pass
 BLOCK_SECONDS = 0.1  # so long a host waits for an answer, where steps are shorter
-SAMPLE_SHARE = 0.1  # of a run's time: samples on the way that would take more are left out
+SAMPLE_SHARE = 0.1  # of a run's time: once samples on the way have taken more, further ones are left out
+SAMPLE_SECONDS = 0.5  # that they may take in any case
 
 
 class Diverged(TinyGPTError):
@@ -244,7 +245,7 @@ class Trainer:
         return best
 
     def affords_a_sample(self) -> bool:
-        return self.sampling <= SAMPLE_SHARE * (self.host.now() - self.began)
+        return self.sampling <= max(SAMPLE_SECONDS, SAMPLE_SHARE * (self.host.now() - self.began))
 
     async def sample(self) -> None:
         """Let the model write. A text that a stop comes into is dropped."""
