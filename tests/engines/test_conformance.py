@@ -4,6 +4,8 @@ An engine's own tests are beside this file, in tests/wasm, tests/webgpu and test
 """
 
 import math
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -331,6 +333,37 @@ def test_any_number_of_threads_gives_the_same_bytes(lab):
 def test_a_senseless_number_of_threads_is_refused(lab, threads):
     with pytest.raises(TinyGPTError, match="threads must be from 1 to 64"):
         lab.new(threads=threads)
+
+
+def stopped(engine, steps, seconds):
+    """Steps done of a block that another thread stops after so long."""
+    done = []
+    work = threading.Thread(target=lambda: done.append(run_now(engine.train(steps))))
+    work.start()
+    time.sleep(seconds)
+    engine.stop()
+    work.join(60)
+    return done[0]
+
+
+@threaded
+@pytest.mark.parametrize("threads, grad_accum", [(1, 2), (3, 1)])
+def test_a_stop_ends_a_block_and_drops_the_step_it_is_in(lab, threads, grad_accum):
+    changes = {"batch": 128, "d_model": 60, "grad_accum": grad_accum}
+    engine, straight = (loaded(lab.new(threads=threads, **changes)) for _ in range(2))
+    began = time.perf_counter()
+    metrics = trained(engine, 1)
+    step = time.perf_counter() - began
+    assert stopped(engine, 60, 2 * step) < 60
+    metrics += run_now(engine.read_metrics())
+    before = engine.step
+    assert 0 in [stopped(engine, 1, step / 4) for _ in range(5)]  # in the midst of a step
+    metrics += run_now(engine.read_metrics())
+    state = state_of(engine)
+    assert state.step == engine.step < before + 5
+    assert trained(straight, state.step) == metrics
+    assert bytes_of(state_of(straight)) == bytes_of(state)
+    assert trained(engine, 2) == trained(straight, 2)  # a stop is for one block
 
 
 # --- failures ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The C++ engine's own: its vectors, its threads under stops and interrupts, its memory, its compiled kernels.
+"""The C++ engine's own: its vectors, its threads under interrupts, its memory, its compiled kernels.
 
 What it does as every engine does is in test_conformance.py.
 """
@@ -6,7 +6,6 @@ What it does as every engine does is in test_conformance.py.
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines import machine
-from tinygpt.engines.native import DONE, NativePlayer, cpu_lanes, native_engine
+from tinygpt.engines.native import NativePlayer, cpu_lanes, native_engine
 from tinygpt.kernels import build
 from tinygpt.reference.engine import TorchEngine
 
@@ -47,35 +46,7 @@ def test_any_width_of_vectors_trains_alike_and_to_the_bit_with_any_threads(lanes
     assert [row.loss for row in runs[0][0]] == pytest.approx([row.loss for row in widest], rel=1e-6)
 
 
-# --- stops and interrupts ------------------------------------------------------------------------------------
-
-
-def stopped(engine, when):
-    """Steps done of a block that another thread stops once `when` says so."""
-    done = []
-    work = threading.Thread(target=lambda: done.append(run_now(engine.train(64))))
-    work.start()
-    while not when(engine.player):
-        time.sleep(0)
-    engine.stop()
-    work.join(60)
-    return done[0]
-
-
-@pytest.mark.parametrize("grad_accum", [1, 2])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_stop_ends_a_block_and_drops_the_step_it_is_in(threads, grad_accum):
-    config = SMALL_ODD.replace(batch=16, grad_accum=grad_accum)
-    engine = loaded(native_engine(config, threads=threads))
-    began = time.perf_counter()
-    done = stopped(engine, lambda player: time.perf_counter() - began > 0.2 or player.shared[DONE] >= 5)
-    assert done < 64
-    metrics, state = run_now(engine.read_metrics()), state_of(engine)
-    assert [row.step for row in metrics] == list(range(1, done + 1)) and state.step == done
-    straight = loaded(native_engine(config, threads=threads))
-    assert trained(straight, done) == metrics
-    assert bytes_of(state_of(straight)) == bytes_of(state)
-    assert trained(engine, 3) == trained(straight, 3)  # a stop is for one block
+# --- interrupts ----------------------------------------------------------------------------------------------
 
 
 def test_no_interrupt_hangs_it_or_spoils_what_it_computes_next():

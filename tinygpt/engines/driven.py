@@ -44,6 +44,9 @@ class DrivenPlayer(Player):
     async def run(self, mode: str, times: int) -> int:
         return int(self.ask("run", mode=mode, times=times)[0]["done"])
 
+    def stop(self) -> None:
+        self.runner.stop()
+
     async def clock(self, mode: str) -> list[float]:
         return [float(seconds) for seconds in np.frombuffer(self.ask("clock", mode=mode)[1], dtype="<f8")]
 

@@ -30,7 +30,7 @@ const gone = () => { if (++missed > 2) { worker.terminate(); window.close(); } }
 setInterval(() => fetch("alive").then(() => (missed = 0), gone), 1000);
 </script>"""
 WORKER = b"""import { serve } from "/engine/runner.ts";
-serve("exchange", async (file) => {
+serve("", async (file) => {
   const response = await fetch("/kernels/" + file);
   if (!response.ok) throw new Error("there are no kernels " + file);
   return response.arrayBuffer();
@@ -49,6 +49,8 @@ class Served(Protocol):
     def file(self, path: str) -> tuple[bytes, str] | None: ...
 
     def next_command(self, answer: bytes) -> bytes: ...
+
+    def next_stop(self) -> bytes: ...
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -108,6 +110,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.name == "exchange":
             self.reply(runner.next_command(body))
+        elif self.name == "stops":
+            self.reply(runner.next_stop())
         else:
             runner.fault = body.decode(errors="replace")
             self.reply(b"")

@@ -1,8 +1,9 @@
 """Another process that runs JavaScript for us: Node, or a tab of Chromium.
 
 Over HTTP on this machine (exchange.py) the runner, web/src/engine/runner.ts, posts the answer to one command and is
-given the next. The address holds a secret, so it is told in ways that others on this machine cannot read: through
-Node's standard input, or a page in a folder of ours that sends Chromium on. A command line is for everyone to see.
+given the next; a second request waits all the while for a stop. The address holds a secret, so it is told in ways that
+others on this machine cannot read: through Node's standard input, or a page in a folder of ours that sends Chromium on.
+A command line is for everyone to see.
 """
 
 from __future__ import annotations
@@ -143,6 +144,8 @@ class Runner:
         self.idle = False  # whether the last command was to wait
         self.commands: queue.Queue[bytes] = queue.Queue()
         self.answers: queue.Queue[bytes] = queue.Queue()
+        self.asked = 0  # commands
+        self.stops: queue.SimpleQueue[int] = queue.SimpleQueue()  # numbers of commands; a signal's handler may put one
         self.program = node_command() if kind == "node" else chromium_command()
         self.exchange = Exchange(self)
         self.folder = Path(tempfile.mkdtemp(prefix="tinygpt-"))  # nobody else can read it
@@ -202,11 +205,22 @@ class Runner:
 
     def ask(self, type: str, payload: bytes = b"", **fields: Any) -> tuple[dict[str, Any], bytes]:
         """Have a command executed; its answer, or a clear error where it failed or the runner is gone."""
-        self.commands.put(pack({"type": type, **fields}, payload))
+        self.asked += 1
+        self.commands.put(pack({"type": type, "number": self.asked, **fields}, payload))
         answer, bytes_ = self.answer()
         if "error" in answer:
             raise TinyGPTError(f"{answer['error']}")
         return answer, bytes_
+
+    def stop(self) -> None:
+        """End the run under way, if the command under way is one."""
+        self.stops.put(self.asked)
+
+    def next_stop(self) -> bytes:
+        try:
+            return pack({"stop": self.stops.get(timeout=POLL)})
+        except queue.Empty:
+            return pack({})
 
     def answer(self, deadline: float = float("inf")) -> tuple[dict[str, Any], bytes]:
         while True:

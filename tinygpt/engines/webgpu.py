@@ -72,6 +72,7 @@ class WebGPUPlayer(Player):
         self.bytes = sum(playbook["buffers"])
         self.buffers = [gpu.buffer(size, STORAGE) for size in playbook["buffers"]]
         self.programs = self.prepare(playbook, progress)
+        self.stopping = False
 
     def prepare(self, playbook: dict[str, Any], progress: Progress | None) -> dict[str, list[Played]]:
         """Every program's dispatches, with their pipelines and bind groups."""
@@ -126,9 +127,17 @@ class WebGPUPlayer(Player):
     async def run(self, mode: str, times: int) -> int:
         program = self.programs[mode]
         together = max(1, -(-SENT_TOGETHER // len(program)))
-        for first in range(0, times, together):
-            self.submit(program, min(together, times - first))
-        return times
+        self.stopping = False
+        done = 0
+        while done < times and not self.stopping:
+            count = min(together, times - done)
+            self.submit(program, count)
+            done += count
+        return done
+
+    def stop(self) -> None:
+        """What the GPU was given, it does."""
+        self.stopping = True
 
     def submit(self, program: list[Played], times: int) -> None:
         with explained(self.gpu.name):

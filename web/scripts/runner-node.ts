@@ -3,7 +3,7 @@ import { text } from "node:stream/consumers";
 import { serve } from "../src/engine/runner.ts";
 
 const address = await text(process.stdin);
-await serve(`${address}/exchange`, async (file) => {
+await serve(`${address}/`, async (file) => {
   const response = await fetch(new URL(`/kernels/${file}`, address));
   if (!response.ok) throw new Error(`there are no kernels ${file}`);
   return response.arrayBuffer();

@@ -1,6 +1,6 @@
 // Lets Python drive a player here, in Node or in a browser, as if it were its own: tinygpt/engines/driven.py is
 // the other side. The runner asks for a command by sending the answer to the one before; a command and an answer are
-// each a frame: uint32 length of the JSON, the JSON, any bytes.
+// each a frame: uint32 length of the JSON, the JSON, any bytes. Meanwhile it waits for a stop of the command under way.
 import type { GpuPlaybook, Place, Player, Playbook } from "./contract.ts";
 import { capabilities } from "./features.ts";
 import { Gpu } from "./gpu.ts";
@@ -20,7 +20,7 @@ type Command =
   | { type: "open-gpu"; playbook: GpuPlaybook }
   | { type: "write"; player: number; places: Place[] }
   | { type: "read"; player: number; places: Place[] }
-  | { type: "run"; player: number; mode: string; times: number }
+  | { type: "run"; number: number; player: number; mode: string; times: number }
   | { type: "clock"; player: number; mode: string }
   | { type: "close"; player: number }
   | { type: "evaluate"; code: string }; // JavaScript, for tests: an async function's body
@@ -46,6 +46,8 @@ const say = (json: Frame["json"]): Frame => ({ json, bytes: NO_BYTES });
 class Runner {
   private readonly players: Player[] = []; // by the numbers that Python knows them by
   private gpu: Gpu | null = null;
+  private running: { player: Player; number: number } | null = null;
+  private stopped = 0; // the command that a stop was last for: it may come first
   private readonly kernels: WasmOptions["kernels"];
 
   constructor(kernels: WasmOptions["kernels"]) {
@@ -61,6 +63,22 @@ class Runner {
     const player = this.players[number];
     if (!player) throw new Error("no such player is open");
     return player;
+  }
+
+  private async run({ number, player, mode, times }: Extract<Command, { type: "run" }>): Promise<number> {
+    if (this.stopped === number) return 0;
+    this.running = { player: this.at(player), number };
+    try {
+      return await this.running.player.run(mode, times);
+    } finally {
+      this.running = null;
+    }
+  }
+
+  /** Ends the run that is command number `number`. */
+  stop(number: number): void {
+    this.stopped = number;
+    if (this.running?.number === number) this.running.player.stop();
   }
 
   async execute(command: Command, bytes: Uint8Array<ArrayBuffer>): Promise<Frame> {
@@ -87,7 +105,7 @@ class Runner {
       case "read":
         return { json: {}, bytes: await this.at(command.player).read(command.places) };
       case "run":
-        return say({ done: await this.at(command.player).run(command.mode, command.times) });
+        return say({ done: await this.run(command) });
       case "clock":
         return { json: {}, bytes: new Uint8Array((await this.at(command.player).clock(command.mode)).buffer) };
       case "close":
@@ -103,23 +121,37 @@ class Runner {
   }
 }
 
-/** Serves commands until the other side is gone. */
-export async function serve(exchange: string, kernels: WasmOptions["kernels"]): Promise<void> {
+/** Serves commands until the other side is gone. `base`: what stands before the names in its addresses. */
+export async function serve(base: string, kernels: WasmOptions["kernels"]): Promise<void> {
   const runner = new Runner(kernels);
+  void hearStops(`${base}stops`, runner);
   let answer: Frame = { json: { capabilities: await capabilities() }, bytes: NO_BYTES };
   for (;;) {
-    let response: Response;
-    try {
-      response = await fetch(exchange, { method: "POST", body: pack(answer) });
-      if (!response.ok) return;
-    } catch {
-      return;
-    }
-    const { json, bytes } = unpack(await response.arrayBuffer());
+    const command = await post(`${base}exchange`, answer);
+    if (!command) return;
+    const { json, bytes } = command;
     try {
       answer = await runner.execute(json as Command, bytes);
     } catch (error) {
       answer = { json: { error: error instanceof Error ? error.message : String(error) }, bytes: NO_BYTES };
     }
+  }
+}
+
+async function hearStops(address: string, runner: Runner): Promise<void> {
+  for (;;) {
+    const heard = await post(address, say({}));
+    if (!heard) return;
+    if (typeof heard.json["stop"] === "number") runner.stop(heard.json["stop"]);
+  }
+}
+
+/** What the other side answers; null where it is gone. */
+async function post(address: string, frame: Frame): Promise<Frame | null> {
+  try {
+    const response = await fetch(address, { method: "POST", body: pack(frame) });
+    return response.ok ? unpack(await response.arrayBuffer()) : null;
+  } catch {
+    return null;
   }
 }

@@ -16,6 +16,8 @@ export interface WasmOptions {
   force64?: boolean; // 64-bit memory even where 32 bits would do
 }
 
+const BREATH = 25; // ms that the calling thread may compute before it lets messages in
+
 /** Whoever runs the words: this thread or a team. */
 interface Replayer {
   run(at: number, count: number, commit: number, times: number): Promise<number>;
@@ -145,28 +147,44 @@ async function compile(file: string, kernels: KernelSource): Promise<WebAssembly
   }
 }
 
-/** The module on the calling thread: the whole team where there is one thread. */
+/** The module on the calling thread: the whole team where there is one thread. It hears nothing while an op runs. */
 class Instance implements Replayer {
   private readonly map: MemoryMap;
   private readonly exports: WebAssembly.Exports;
+  private readonly words: Int32Array;
   private readonly control: Int32Array;
 
   constructor(module: WebAssembly.Module, memory: WebAssembly.Memory, map: MemoryMap) {
     this.map = map;
     this.exports = new WebAssembly.Instance(module, { env: { memory } }).exports;
+    this.words = new Int32Array(memory.buffer, map.program);
     this.control = new Int32Array(memory.buffer, map.control, CONTROL.WORDS);
     const heap = Number((this.exports.__heap_base as WebAssembly.Global).value);
     if (heap > map.stacks[0]! - 65536) throw new Error("the kernels' own data take more room than was left for them");
   }
 
+  /** As run.cpp's tg_run does, op by op: between two of them a stop can be heard. */
   async run(at: number, count: number, commit: number, times: number): Promise<number> {
+    let breath = performance.now();
+    for (let turn = 0; turn < times; turn++)
+      for (let op = at; op < at + count; op += this.words[op + 1]!) {
+        if (performance.now() - breath > BREATH) {
+          await breathe();
+          breath = performance.now();
+        }
+        if (op <= at + commit && this.control[CONTROL.STOP]) return turn;
+        this.runOp(op);
+      }
+    await breathe();
+    return times;
+  }
+
+  private runOp(at: number): void {
     const { arena, program, control, is64 } = this.map;
     const pointer = (address: number): number | bigint => (is64 ? BigInt(address) : address);
     const run = this.exports.tg_run as (...values: (number | bigint)[]) => void;
     const shared = pointer(control + 4 * CONTROL.BARRIER);
-    run(pointer(arena), pointer(program + 4 * at), BigInt(count), BigInt(commit), times, shared, 0, 1);
-    await breathe();
-    return this.control[CONTROL.DONE]!;
+    run(pointer(arena), pointer(program + 4 * at), BigInt(this.words[at + 1]!), 0n, 1, shared, 0, 1);
   }
 
   close(): void {}
