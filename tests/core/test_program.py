@@ -1,6 +1,6 @@
 """The program as data: what it holds, that bad ones are caught, and that the plan is tight and safe."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -11,8 +11,8 @@ from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.plan.cpu.lowering import Lowered, line_of
 from tinygpt.core.plan.layout import LINE, Layout
-from tinygpt.core.plan.memory import Slot, place, plan, verify_plan
-from tinygpt.core.plan.verify import verify
+from tinygpt.core.plan.memory import Slot, lifetimes, place, plan, verify_plan
+from tinygpt.core.plan.verify import overlap, verify
 from tinygpt.core.presets import preset, preset_names
 
 SMALL = preset("tiny")
@@ -104,7 +104,7 @@ def test_words_hold_what_the_op_holds(lowered):
             assert line == (-1 if tensor is None else lowered.plan.start("train", tensor) // LINE)
         tail = words[at + 3 + len(op.tensors) : at + words[at + 1]]
         assert tail == op.numbers()
-        assert len(tail) == len(signature.dims) + len(signature.scalars)
+        assert len(tail) == len(signature.dims) + len(signature.scalars) + 2 * len(signature.apart)
         at += words[at + 1]
     assert at == len(words)
 
@@ -191,6 +191,97 @@ def test_writing_an_input_or_a_weight_is_caught():
         program.commit()
         with pytest.raises(TinyGPTError, match=says):
             verify(program)
+
+
+# --- views -----------------------------------------------------------------------------------------------
+
+
+def added_to_columns(start=1, count=2, whole=True, **changes):
+    """x -> y [2,3], then merged [2,6] and, added to some of its columns, y times a matrix."""
+    program, y = chain()
+    merged = program.tensor("merged", (2, 6))
+    if whole:
+        program.call("linear", x=y, weight=program.tensor("w", (6, 3), "weight"), y=merged, N=2, O=6, I=3)
+    arguments = {"x": y, "weight": program.tensor("b", (count, 3), "weight"), "y": merged.columns(start, count)}
+    arguments |= {"N": 2, "O": count, "I": 3, "accumulate": 1, "scale": 0.5}
+    program.call("linear", **{**arguments, **changes})
+    return program, merged
+
+
+def test_columns_of_a_merged_tensor_are_written_as_a_view():
+    program, merged = added_to_columns()
+    verify(program)
+    view = program.ops[-1].tensor("y")
+    assert (view.start, view.pitch, view.span(), view.size, view.root()) == (1, 6, 8, 4, merged)
+    assert program.ops[-1].numbers()[-2:] == [6, 1]
+    assert program.ops[-2].numbers()[-2:] == [6, 0]
+    assert repr(view.columns(1, 1)) == "merged[:,1:3][:,1:2][2,1]" and view.columns(1, 1).start == 2
+    wide = Tensor("wide", (2, 300)).columns(201, 5)  # engines are told of the nearest place that can be bound
+    assert (wide.start, wide.offset(), wide.span()) == (201, 9, 305)
+
+
+def test_a_view_keeps_alive_what_it_is_of():
+    program, merged = added_to_columns()
+    z = program.tensor("z", (2, 3))
+    weight = program.tensor("c", (2, 3), "weight")
+    program.call("linear_backward_input", dy=merged.columns(4, 2), weight=weight, dx=z, N=2, O=2, I=3)
+    verify(program)
+    slots = {slot.tensor.name: slot for slot in lifetimes(program, [None] * len(program.ops))}
+    assert sorted(slots) == ["mean", "merged", "rstd", "y", "z"]
+    assert (slots["merged"].first, slots["merged"].last, slots["merged"].size) == (1, 3, 64)
+
+
+def misplaced(start, pitch):
+    view = Tensor("merged", (2, 6)).view("view", (2, 2), start)
+    view.pitch = pitch
+    return view
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"whole": False}, r"merged\[:,1:3\] is read before it is written"),
+        ({"whole": False, "accumulate": 0}, r"merged\[:,1:3\] is written before all of merged was"),
+        ({"y": misplaced(5, 6)}, r"y is view\[2,2\], which does not lie inside of merged\[2,6\]"),
+        ({"y": misplaced(0, 1)}, "the rows of y, 2 floats, lie only 1 apart"),
+        ({"x": Tensor("x", (2, 6)).columns(0, 3)}, r"x is x\[:,0:3\]\[2,3\], whose rows lie apart; linear takes it in"),
+        ({"x": Tensor("x", (20,)).view("x", (2, 3), 7)}, "starts 7 floats into x, and not at a multiple of 64"),
+        ({"y": Tensor("m", (4, 2)).columns(0, 1)}, r"y is m\[:,0:1\]\[4,1\], whose rows lie apart, not \[2, 2\]"),
+    ],
+)
+def test_a_view_that_a_kernel_cannot_take_is_caught(changes, says):
+    with pytest.raises(TinyGPTError, match=says):
+        verify(added_to_columns(**changes)[0])
+
+
+def test_columns_that_are_not_there_are_refused():
+    for shape, start, count in [((2, 6), 5, 2), ((2, 6), -1, 2), ((2, 6), 0, 0), ((6,), 0, 1), ((2, 3, 4), 0, 1)]:
+        with pytest.raises(TinyGPTError, match="has no columns"):
+            Tensor("merged", shape).columns(start, count)
+
+
+def test_a_slice_of_what_its_op_reads_is_caught():
+    program, merged = added_to_columns()
+    program.call(
+        "linear", x=merged, weight=program.tensor("c", (2, 6), "weight"), y=merged.columns(4, 2), N=2, O=2, I=6
+    )
+    with pytest.raises(TinyGPTError, match=r"merged\[:,4:6\] and merged share memory"):
+        verify(program)
+
+
+def test_views_overlap_if_they_share_a_float():
+    """All of one pitch and many of two: rows, columns and places in one tensor, float by float."""
+    root = Tensor("root", (40,))
+    views = []
+    for pitch, rows, columns, start in product((4, 5), (1, 2, 3), (1, 2, 4), range(12)):
+        views.append(root.view("view", (rows, columns), start))
+        views[-1].pitch = pitch
+    floats = [{v.start + r * v.pitch + c for r in range(v.shape[0]) for c in range(v.shape[1])} for v in views]
+    for (a, at_a), (b, at_b) in product(zip(views, floats, strict=True), repeat=2):
+        if a.pitch == b.pitch:
+            assert overlap(a, b) == bool(at_a & at_b), (a.start, a.shape, b.start, b.shape, a.pitch)
+        else:
+            assert overlap(a, b) or not at_a & at_b
 
 
 def test_dims_that_overflow_are_caught():

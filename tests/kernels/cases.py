@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rounding import SMALLEST, U
+from words import apart, tensor_of
 
 from tinygpt.core.ops.op import KERNELS, Op, Tensor, bits_float, float_bits
 from tinygpt.kernels.spec import SPEC
@@ -37,8 +38,8 @@ def make_case(kernel: str, dims: Dims, dtype: Any = np.float64) -> Case:
     """All arguments of one call. Outputs hold what stands there before it: a number to add to, or NaN."""
     signature, tests = KERNELS[kernel], TESTS[kernel]
     random = np.random.default_rng([0, 1, *kernel.encode()])
-    case: Case = {name: dims[name] for name in signature.dims}
     call = call_of(kernel, dims)
+    case: Case = dict(zip(signature.dims, call.dims, strict=True))
     for name, bits in zip(signature.scalars, call.scalars, strict=True):
         case[name] = bits_float(bits)
     updated = call.updated()
@@ -46,23 +47,25 @@ def make_case(kernel: str, dims: Dims, dtype: Any = np.float64) -> Case:
         if tensor is None:
             case[name] = None
         elif name in signature.inputs or name in updated:
-            case[name] = drawn(kernel, tensor, dims, random)
+            case[name] = drawn(kernel, name, tensor, dims, random)
         else:
             case[name] = np.full(tensor.shape, UNSET if tensor.dtype == "i32" else np.nan)
     tests.settle(case)
-    return {
-        name: value.astype(np.float32).astype(dtype) if is_float(value) else value  # the same numbers in either dtype
-        for name, value in case.items()
-    }
+    for name, value in case.items():
+        if is_float(value):
+            case[name] = value.astype(np.float32).astype(dtype)  # the same numbers in either dtype
+            if f"{name}_pitch" in dims:
+                case[name] = apart(case[name], dims[f"{name}_pitch"], dims[f"{name}_offset"])
+    return case
 
 
-def drawn(kernel: str, tensor: Tensor, dims: Dims, random: np.random.Generator) -> Any:
+def drawn(kernel: str, name: str, tensor: Tensor, dims: Dims, random: np.random.Generator) -> Any:
     normal = random.standard_normal(tensor.shape)
     fills = TESTS[kernel].fills
-    if tensor.name in dims:
-        return np.array(dims[tensor.name], np.int64).reshape(tensor.shape)
-    if tensor.name in fills:
-        return fills[tensor.name](normal, dims, random)
+    if name in dims:
+        return np.array(dims[name], np.int64).reshape(tensor.shape)
+    if name in fills:
+        return fills[name](normal, dims, random)
     if tensor.dtype == "f32":
         return normal
     return random.integers(0, dims.get("V", 256), tensor.shape, np.uint8 if tensor.dtype == "u8" else np.int64)
@@ -73,7 +76,7 @@ def is_float(value: Any) -> bool:
 
 
 def is_gradient(kernel: str, name: str) -> bool:
-    return name == "grads" or (name in KERNELS[kernel].updated and name.startswith("d"))
+    return name == "grads" or (name in KERNELS[kernel].updated and name.startswith("d") and name != "dx")
 
 
 def call_of(kernel: str, given: Case | Dims) -> Op:
@@ -83,13 +86,19 @@ def call_of(kernel: str, given: Case | Dims) -> Op:
     def tensor(name: str) -> Tensor | None:
         if name in given and given[name] is None:
             return None
-        shape = given[name].shape if isinstance(given.get(name), np.ndarray) else tests.shape(name, given)
-        kind = "grad" if is_gradient(kernel, name) else "temp"
-        return Tensor(name, shape, kind, signature.dtypes.get(name, "f32"))
+        kind, dtype = "grad" if is_gradient(kernel, name) else "temp", signature.dtypes.get(name, "f32")
+        if isinstance(given.get(name), np.ndarray):
+            return tensor_of(name, given[name], kind, dtype)
+        shape = tests.shape(name, given)
+        if f"{name}_pitch" in given:
+            wide = Tensor(name, (shape[0], given[f"{name}_pitch"]), kind, dtype)
+            return wide.columns(given[f"{name}_offset"], shape[1])
+        return Tensor(name, shape, kind, dtype)
 
     tensors = [tensor(name) for name in signature.tensors]
-    scalars = [float_bits(given[name] if name in given else tests.scalars[name]) for name in signature.scalars]
-    return Op(kernel, tensors, [given[name] for name in signature.dims], scalars)
+    numbers = signature.defaults | tests.scalars | given
+    scalars = [float_bits(numbers[name]) for name in signature.scalars]
+    return Op(kernel, tensors, [numbers[name] for name in signature.dims], scalars)
 
 
 def run_spec(kernel: str, case: Case) -> dict[str, Any]:

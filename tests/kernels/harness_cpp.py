@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from cases import call_of
-from words import as_words, from_words
+from words import GUARD_BITS, as_words, from_words, places_of, spread, tensor_of
 
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import KERNELS
@@ -18,7 +18,6 @@ from tinygpt.engines.native import DONE, library
 
 LINE = 16  # floats in 64 bytes, the arena's unit
 GUARD = 4 * LINE
-GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes it
 
 
 def cpu_lanes() -> list[int]:
@@ -34,9 +33,9 @@ def run_kernel(kernel: str, case: dict[str, Any], lanes: int, threads: int = 1, 
     op = call_of(kernel, case)
     scratch = np.full(op.scratch_floats(), np.nan, np.float32)
 
-    arena = AlignedArena(sum(a.size + 2 * GUARD for a in [*arrays.values(), scratch]) + GUARD)
+    arena = AlignedArena(room_for([*arrays.values(), scratch]))
     offsets = {name: arena.put(array) for name, array in arrays.items()}
-    words = [offsets.get(name, -1) for name in names]
+    words = [bound_line(offsets[name], arrays[name]) if name in offsets else -1 for name in names]
     words.append(arena.put(scratch))
     words += op.numbers()
     with poisoned(arena.floats.ctypes.data, arena.is_guard):
@@ -69,6 +68,16 @@ def poisoned(address: int, forbidden: np.ndarray) -> Iterator[None]:
             runtime.__asan_unpoison_memory_region(*region)
 
 
+def room_for(arrays: list[np.ndarray]) -> int:
+    return sum(spread(array).size + 2 * GUARD for array in arrays) + GUARD
+
+
+def bound_line(line: int, array: np.ndarray) -> int:
+    """The line that a call names where the array, or that which it is a slice of, begins at `line`."""
+    tensor = tensor_of("", array)
+    return line + (tensor.start - tensor.offset()) // LINE
+
+
 class AlignedArena:
     """Floats whose place 0 is 64-byte aligned, all guards at first."""
 
@@ -81,15 +90,15 @@ class AlignedArena:
         self.end = GUARD
 
     def put(self, array: np.ndarray) -> int:
-        """Where it begins, in lines."""
-        begin, words = self.end, as_words(array)
+        """Where it, or that which it is a slice of, begins, in lines."""
+        begin, words = self.end, spread(array)
         self.floats.view(np.int32)[begin : begin + words.size] = words
-        self.is_guard[begin : begin + words.size] = False
+        self.is_guard[begin + places_of(array)] = False
         self.end = (begin + words.size + GUARD) // LINE * LINE
         return begin // LINE
 
     def words(self, line: int, like: np.ndarray) -> np.ndarray:
-        return self.floats.view(np.int32)[line * LINE : line * LINE + as_words(like).size]
+        return self.floats.view(np.int32)[line * LINE + places_of(like)]
 
     def get(self, line: int, like: np.ndarray) -> np.ndarray:
         return from_words(self.words(line, like), like)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import call_of
-from wgsl_case import GUARD, GUARD_BITS, outputs_of, stored_arrays
-from words import as_words
+from wgsl_case import GUARD, outputs_of, stored_arrays
+from words import GUARD_BITS, as_words
 
 from tinygpt.core.ops.gpu import Device, Dispatch, Target
 
@@ -63,21 +63,23 @@ def module(files: tuple[str, ...], f16: bool) -> Any:
 def play(dispatches: list[Dispatch], buffers: dict[str, Any], stored: dict[str, np.ndarray], times: int = 1) -> None:
     """`buffers` grow by the scratch that the dispatches name; it begins as NaN.
 
-    They are bound whole, guards and all: some drivers keep a kernel within its bindings.
+    They are bound to their end, guards and all: some drivers keep a kernel within its bindings.
     """
     for dispatch in dispatches:
         layout, entries = [], []
         for number, (_, tensor) in enumerate(dispatch.reads + dispatch.writes):
+            first = 0
             if tensor is None:
                 buffer = buffer_with(np.zeros(4, np.float32))
             else:
-                if tensor.name not in buffers:
-                    stored[tensor.name] = np.full(tensor.size, np.nan, np.float32)
-                    buffers[tensor.name] = buffer_with(stored[tensor.name])
-                buffer = buffers[tensor.name]
+                name, first = tensor.root().name, tensor.start - tensor.offset()
+                if name not in buffers:
+                    stored[name] = np.full(tensor.size, np.nan, np.float32)
+                    buffers[name] = buffer_with(stored[name])
+                buffer = buffers[name]
             kind = "read-only-storage" if number < len(dispatch.reads) else "storage"
             layout.append({"binding": number, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": kind}})
-            entries.append({"binding": number, "resource": {"buffer": buffer}})
+            entries.append({"binding": number, "resource": {"buffer": buffer, "offset": 4 * first}})
         group_layout = gpu().create_bind_group_layout(entries=layout)
         pipeline = gpu().create_compute_pipeline(
             layout=gpu().create_pipeline_layout(bind_group_layouts=[group_layout]),

@@ -63,7 +63,8 @@ def numpy_of(value: Any) -> np.ndarray:
 
 class KernelTests:
     """A case fixes, by the signature's names, every dim, and where it matters a scalar, a tensor of whole numbers, or
-    an optional tensor's absence (None). `make_case` fills in the rest."""
+    an optional tensor's absence (None), or the `y_pitch` and `y_offset` of a tensor y whose rows lie apart. `make_case`
+    fills in the rest."""
 
     kernel: str
     cases: list[Dims]  # run on every engine
@@ -82,7 +83,9 @@ class KernelTests:
     formula: Callable[..., dict[str, Any]] | None = None  # the outputs by other means, in float64, of torch's tensors
 
     def shape(self, name: str, dims: Dims) -> tuple[int, ...]:
-        return Op(self.kernel, [], [dims[name] for name in KERNELS[self.kernel].dims], []).shape(name)
+        signature = KERNELS[self.kernel]
+        given = signature.defaults | dims
+        return Op(self.kernel, [], [given[name] for name in signature.dims], []).shape(name)
 
     def settle(self, case: Case) -> None:
         """Make inputs agree that do in training: what a backward kernel is given is what its forward kernel kept."""
@@ -114,6 +117,10 @@ class KernelTests:
         parameters = inspect.signature(SPEC[self.kernel]).parameters
         assert list(parameters) == signature.tensors + signature.dims + signature.scalars
         assert all(parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in parameters.values())
+        given = {name: parameter.default for name, parameter in parameters.items()}
+        assert {
+            name: value for name, value in given.items() if value is not inspect.Parameter.empty
+        } == signature.defaults
         optional = [name for name, parameter in parameters.items() if "None" in str(parameter.annotation)]
         assert optional == signature.optional
 

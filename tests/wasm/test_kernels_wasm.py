@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from all_cases import ALL_CASES
 from cases import assert_matches_spec, call_of, case_id, make_case
-from harness_cpp import GUARD, AlignedArena
+from harness_cpp import AlignedArena, bound_line, room_for
 from words import as_words
 
 from tinygpt.core.ops import KERNEL_NAMES
@@ -19,14 +19,13 @@ class Cases:
     def __init__(self):
         self.made = [make_case(kernel, dims, dtype=np.float32) for kernel, dims in ALL_CASES]
         self.ops = [call_of(kernel, case) for (kernel, _), case in zip(ALL_CASES, self.made, strict=True)]
-        sizes = [a.size + 2 * GUARD for case in self.made for a in case.values() if isinstance(a, np.ndarray)]
-        sizes += [op.scratch_floats() + 2 * GUARD for op in self.ops]
-        self.arena = AlignedArena(sum(sizes) + GUARD)
+        arrays = [a for case in self.made for a in case.values() if isinstance(a, np.ndarray)]
+        self.arena = AlignedArena(room_for(arrays + [np.zeros(op.scratch_floats(), np.float32) for op in self.ops]))
         self.places, self.scratches, self.words = [], [], []
         for (kernel, _), case, op in zip(ALL_CASES, self.made, self.ops, strict=True):
             names = KERNELS[kernel].tensors
             places = {name: self.arena.put(case[name]) for name in names if case[name] is not None}
-            words = [places.get(name, -1) for name in names]
+            words = [bound_line(places[name], case[name]) if name in places else -1 for name in names]
             self.scratches.append(self.arena.put(np.full(op.scratch_floats(), np.nan, np.float32)))
             words += [self.scratches[-1], *op.numbers()]
             self.words += [KERNEL_NAMES.index(kernel), len(words) + 2, *words]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from all_cases import ALL_CASES, CPU_ONLY
 from cases import assert_matches_spec, call_of, case_id, make_case
-from wgsl_case import GUARD, GUARD_BITS, outputs_of, stored_arrays
-from words import as_words
+from wgsl_case import GUARD, outputs_of, stored_arrays
+from words import GUARD_BITS, as_words
 
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.gpu import Target
@@ -56,12 +56,13 @@ class CaseRun:
         for dispatch in op.declared.dispatch(op, Target(device, SLICES)):
             words = [pipelines.number(dispatch), *dispatch.grid]
             for index, (_, tensor) in enumerate(dispatch.reads + dispatch.writes):
-                name = tensor.name if tensor else f"absent.{index}"
+                name = tensor.root().name if tensor else f"absent.{index}"
                 if name not in self.places:
                     scratch = np.full(tensor.size if tensor else ABSENT, np.nan, np.float32)
                     self.place(name, scratch)
                 number, start, size = self.places[name]
-                words += [number, 4 * start, 4 * size]
+                first = tensor.start - tensor.offset() if tensor else 0
+                words += [number, 4 * (start + first), 4 * (size - first)]
             self.words.append(words)
 
     def place(self, name, array):

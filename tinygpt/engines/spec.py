@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.ops.op import Op, Tensor, bits_float
@@ -52,11 +53,14 @@ class SpecPlayer(Player):
         return f"spec: NumPy {np.__version__}, {self.floats.dtype}"
 
     def array(self, mode: str, tensor: Tensor) -> Array:
-        """A tensor's stretch of its arena, flat."""
+        """A tensor's stretch of its arena, flat; as a matrix where rows lie apart."""
         start = self.lowered.plan.start(mode, tensor)
         if tensor.dtype == "u8":
             return self.bytes[4 * start : 4 * start + tensor.shape[0]]
-        return (self.ints if tensor.dtype == "i32" else self.floats)[start : start + tensor.size]
+        stretch = (self.ints if tensor.dtype == "i32" else self.floats)[start : start + tensor.span()]
+        if tensor.span() == tensor.size:
+            return stretch
+        return as_strided(stretch, tensor.shape, (tensor.pitch * stretch.itemsize, stretch.itemsize))
 
     def view(self, name: str) -> Array:
         """A persistent tensor, by name."""

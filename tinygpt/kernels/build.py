@@ -46,7 +46,8 @@ def args_header() -> str:
     dispatch over the kernels.
 
     An op's words: kernel number, word count, an arena offset per tensor in units of 64 bytes (-1: absent),
-    the scratch's offset, the dims, the scalars' bits.
+    the scratch's offset, the dims, the scalars' bits; per tensor whose rows may lie apart their pitch and how many
+    floats further on it begins.
     """
     lines = ["#pragma once", '#include "tg.h"', ""]
     lines += [f"constexpr i64 {name} = {SHARED[name]};" for name in sorted(SHARED)] + [""]
@@ -70,6 +71,11 @@ def args_header() -> str:
             place += 1
             fields.append(f"  float {scalar};")
             values.append(f"__builtin_bit_cast(float, words[{place}])")
+        for tensor in signature.apart:
+            place += 2
+            fields.append(f"  i32 {tensor}_pitch;")
+            values.append(f"words[{place - 1}]")
+            values[signature.tensors.index(tensor)] += f" + words[{place}]"
         lines += [f"struct {name}_args {{", *fields, "};", f"static void {name}(const {name}_args& a, Team& team);", ""]
         cases.append(f"    case {number}: return {name}({{{', '.join(values)}}}, team);")
     lines += [

@@ -120,7 +120,7 @@ INLINE i64 block_depth(i64 depth) {
   return ceil_div(ceil_div(depth, blocks), CACHE_LINE) * CACHE_LINE;
 }
 
-// panels(k, depth) gives B's block from k on; expect(place) prefetches what finish will touch at a place of C;
+// panels(k, depth) gives B's block from k on; expect(row, col) prefetches what finish will touch at a place of C;
 // finish(tile, a, k, last) takes the product of the block from k on into C. Which tiles are a thread's does not
 // depend on the block: it is the only one to touch them.
 template <class A, class GetPanels, class Expect, class Finish>
@@ -148,7 +148,7 @@ static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPan
         if (row_after < rows)
           A::prefetch(A::part(a, row_after, k), min_of(TILE_ROWS, rows - row_after), block, item % width, width);
         for (i64 r = 0; r < tile.rows; r++)
-          for (i64 c = 0; c < tile.cols; c += CACHE_LINE) expect((tile.row + r) * cols + tile.col + c);
+          for (i64 c = 0; c < tile.cols; c += CACHE_LINE) expect(tile.row + r, tile.col + c);
         const float* b_panel = b.at + panel * b.panel_step;
         if (b.padded || tile.cols == PANEL)
           multiply_tile<false>(own, b_panel, b.k_step, block, PANEL, tile.product);
@@ -160,13 +160,11 @@ static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPan
   }
 }
 
-// Calls f(place in C, column, lanes, product) for each vector of a tile; C's rows are `stride` apart.
+// Calls f(row, column, lanes, product) for each vector of a tile.
 template <class F>
-INLINE void for_each_vec(const Tile& tile, i64 stride, F f) {
+INLINE void for_each_vec(const Tile& tile, F f) {
   for (i64 r = 0; r < tile.rows; r++) {
-    auto call = [&](i64 c, auto lanes) {
-      f((tile.row + r) * stride + tile.col + c, tile.col + c, lanes, load(&tile.product[r][c]));
-    };
+    auto call = [&](i64 c, auto lanes) { f(tile.row + r, tile.col + c, lanes, load(&tile.product[r][c])); };
     if (tile.cols == PANEL)
       for (int c = 0; c < PANEL; c += LANES) call(c, Whole{});
     else

@@ -4,19 +4,15 @@
 
 constexpr i64 FEW_ROWS = 16;  // fewer are not worth packing the weights
 
-// C = A B. Where there are several blocks of k, the sums so far wait in c.
-// begin(place, col, lanes) is what the products are added to, end(place, lanes, value) stores the result.
-template <class GetPanels, class Expect, class Begin, class End>
-static void multiply_rows(Team& team, const float* a, i64 rows, i64 cols, i64 depth, GetPanels panels, float* c,
-                          Expect expect, Begin begin, End end) {
-  multiply<RowsOfA>(team, {a, depth}, rows, cols, depth, panels, expect,
+// C = A B. Where there are several blocks of k, the sums so far wait in C.
+// take(row, col, lanes, product, first, last) is given the products of each block, and whether it is the first or last.
+template <class GetPanels, class Expect, class Take>
+static void multiply_rows(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPanels panels, Expect expect,
+                          Take take) {
+  multiply<RowsOfA>(team, a, rows, cols, depth, panels, expect,
                     [&](const Tile& tile, const RowsOfA&, i64 k, bool last) {
-                      for_each_vec(tile, cols, [&](i64 place, i64 col, auto lanes, vec product) {
-                        vec value = product + (k == 0 ? begin(place, col, lanes) : load(c + place, lanes));
-                        if (last)
-                          end(place, lanes, value);
-                        else
-                          store(c + place, value, lanes);
+                      for_each_vec(tile, [&](i64 row, i64 col, auto lanes, vec product) {
+                        take(row, col, lanes, product, k == 0, last);
                       });
                     });
 }
@@ -35,53 +31,64 @@ __attribute__((noinline)) static vec dot_products(const float* x, const float* b
 }
 
 // The same for a few rows, with B as its transpose [cols, depth].
-template <class Begin, class End>
-static void multiply_few_rows(Team& team, const float* a, const float* b, i64 rows, i64 cols, i64 depth, Begin begin,
-                              End end) {
+template <class Take>
+static void multiply_few_rows(Team& team, const float* a, const float* b, i64 rows, i64 cols, i64 depth, Take take) {
   Range mine = team.share(ceil_div(cols, LANES));
   each_vec(mine.begin * LANES, min_of(mine.end * LANES, cols), [&](i64 col, auto lanes) {
-    for (i64 row = 0; row < rows; row++) {
-      i64 place = row * cols + col;
-      vec product = dot_products(a + row * depth, b + col * depth, cols - col, depth);
-      end(place, lanes, product + begin(place, col, lanes));
-    }
+    for (i64 row = 0; row < rows; row++)
+      take(row, col, lanes, dot_products(a + row * depth, b + col * depth, cols - col, depth), true, true);
   });
 }
 
-template <class Expect, class Begin, class End>
+template <class Expect, class Take>
 static void multiply_by_weight(Team& team, const float* x, const float* weight, float* scratch, i64 N, i64 O, i64 I,
-                               float* y, Expect expect, Begin begin, End end) {
-  if (N < FEW_ROWS) return multiply_few_rows(team, x, weight, N, O, I, begin, end);
+                               Expect expect, Take take) {
+  if (N < FEW_ROWS) return multiply_few_rows(team, x, weight, N, O, I, take);
   pack_transposed(team, weight, O, I, scratch);
   team.meet();
   multiply_rows(
-      team, x, N, O, I, [&](i64 k, i64 block) { return packed_panels(scratch, O, k, block); }, y, expect, begin, end);
+      team, {x, I}, N, O, I, [&](i64 k, i64 block) { return packed_panels(scratch, O, k, block); }, expect, take);
 }
 
 static void linear(const linear_args& a, Team& team) {
+  auto y_at = [&](i64 row, i64 col) { return a.y + row * a.y_pitch + col; };
   multiply_by_weight(
-      team, a.x, a.weight, a.scratch, a.N, a.O, a.I, a.y,
-      [&](i64 place) {
-        __builtin_prefetch(a.y + place, 1);
-        if (a.residual) __builtin_prefetch(a.residual + place);
+      team, a.x, a.weight, a.scratch, a.N, a.O, a.I,
+      [&](i64 row, i64 col) {
+        __builtin_prefetch(y_at(row, col), 1);
+        if (a.residual) __builtin_prefetch(a.residual + row * a.O + col);
       },
-      [&](i64 place, i64 col, auto lanes) {
-        vec value = a.bias ? load(a.bias + col, lanes) : vec{};
-        return a.residual ? value + load(a.residual + place, lanes) : value;
-      },
-      [&](i64 place, auto lanes, vec value) { store(a.y + place, value, lanes); });
+      [&](i64 row, i64 col, auto lanes, vec product, bool first, bool) {
+        float* y = y_at(row, col);
+        vec before{};
+        if (first) {
+          if (a.bias) before = load(a.bias + col, lanes);
+          if (a.residual) before += load(a.residual + row * a.O + col, lanes);
+          if (a.accumulate) before += load(y, lanes);
+        } else {
+          before = load(y, lanes);
+        }
+        store(y, product * a.scale + before, lanes);
+      });
 }
 
 template <int KIND>
 static void linear_activation_of(const linear_activation_args& a, Team& team) {
   multiply_by_weight(
-      team, a.x, a.weight, a.scratch, a.N, a.O, a.I, a.y,
-      [&](i64 place) {
-        __builtin_prefetch(a.y + place, 1);
-        if (a.slope) __builtin_prefetch(a.slope + place, 1);
+      team, a.x, a.weight, a.scratch, a.N, a.O, a.I,
+      [&](i64 row, i64 col) {
+        __builtin_prefetch(a.y + row * a.O + col, 1);
+        if (a.slope) __builtin_prefetch(a.slope + row * a.O + col, 1);
       },
-      [&](i64, i64 col, auto lanes) { return a.bias ? load(a.bias + col, lanes) : vec{}; },
-      [&](i64 place, auto lanes, vec h) {
+      [&](i64 row, i64 col, auto lanes, vec product, bool first, bool last) {
+        i64 place = row * a.O + col;
+        vec before{};
+        if (!first)
+          before = load(a.y + place, lanes);
+        else if (a.bias)
+          before = load(a.bias + col, lanes);
+        vec h = product + before;
+        if (!last) return store(a.y + place, h, lanes);
         Activation result = activate<KIND>(h);
         store(a.y + place, result.value, lanes);
         if (a.slope) store(a.slope + place, result.slope, lanes);
@@ -94,26 +101,31 @@ static void linear_activation(const linear_activation_args& a, Team& team) {
 
 static void linear_backward_input(const linear_backward_input_args& a, Team& team) {
   multiply_rows(
-      team, a.dy, a.N, a.I, a.O, [&](i64 o, i64) { return panels_where_they_lie({a.weight, a.I}, o); }, a.dx,
-      [&](i64 place) {
-        __builtin_prefetch(a.dx + place, 1);
-        if (a.slope) __builtin_prefetch(a.slope + place);
+      team, {a.dy, a.dy_pitch}, a.N, a.I, a.O,
+      [&](i64 o, i64) { return panels_where_they_lie({a.weight, a.I}, o); },
+      [&](i64 row, i64 col) {
+        __builtin_prefetch(a.dx + row * a.I + col, 1);
+        if (a.slope) __builtin_prefetch(a.slope + row * a.I + col);
       },
-      [](i64, i64, auto) { return vec{}; },
-      [&](i64 place, auto lanes, vec value) {
-        if (a.slope) value *= load(a.slope + place, lanes);
-        store(a.dx + place, value, lanes);
+      [&](i64 row, i64 col, auto lanes, vec product, bool first, bool last) {
+        i64 place = row * a.I + col;
+        vec sum = product * a.scale;
+        if (a.accumulate && a.slope) sum *= load(a.slope + place, lanes);  // what was there before must not meet it
+        sum += first && !a.accumulate ? vec{} : load(a.dx + place, lanes);
+        if (!a.accumulate && last && a.slope) sum *= load(a.slope + place, lanes);
+        store(a.dx + place, sum, lanes);
       });
 }
 
 static void linear_backward_weight(const linear_backward_weight_args& a, Team& team) {
   multiply<ColumnsOfA>(
-      team, {a.dy, a.O}, a.O, a.I, a.N, [&](i64 n, i64) { return panels_where_they_lie({a.x, a.I}, n); },
-      [&](i64 place) { __builtin_prefetch(a.dweight + place, 1); },
+      team, {a.dy, a.dy_pitch}, a.O, a.I, a.N, [&](i64 n, i64) { return panels_where_they_lie({a.x, a.I}, n); },
+      [&](i64 row, i64 col) { __builtin_prefetch(a.dweight + row * a.I + col, 1); },
       [&](const Tile& tile, const ColumnsOfA& dy, i64 n, bool) {
         bool add = a.accumulate || n > 0;
-        for_each_vec(tile, a.I, [&](i64 place, i64, auto lanes, vec product) {
-          store(a.dweight + place, add ? product + load(a.dweight + place, lanes) : product, lanes);
+        for_each_vec(tile, [&](i64 row, i64 col, auto lanes, vec product) {
+          float* dweight = a.dweight + row * a.I + col;
+          store(dweight, add ? product + load(dweight, lanes) : product, lanes);
         });
         if (a.dbias && tile.col == 0)
           for (i64 r = 0; r < tile.rows; r++) {

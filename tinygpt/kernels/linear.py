@@ -24,15 +24,25 @@ def normal_density(h: Floats) -> Floats:
 
 
 def linear(
-    *, x: Floats, weight: Floats, bias: Floats | None, residual: Floats | None, y: Floats, N: int, O: int, I: int
+    *,
+    x: Floats,
+    weight: Floats,
+    bias: Floats | None,
+    residual: Floats | None,
+    y: Floats,
+    N: int,
+    O: int,
+    I: int,
+    accumulate: int = 0,
+    scale: float = 1,
 ) -> None:
-    """x [N,I], weight [O,I], bias [O], residual [N,O] -> y [N,O]."""
-    product = x @ weight.T
+    """x [N,I], weight [O,I], bias [O], residual [N,O] -> y [N,O], which may be a slice of a wider matrix's columns."""
+    product = scale * (x @ weight.T)
     if bias is not None:
         product = product + bias
     if residual is not None:
         product = product + residual
-    y[...] = product
+    y[...] = (y if accumulate else 0) + product
 
 
 def gelu(h: Floats) -> tuple[Floats, Floats]:
@@ -67,14 +77,23 @@ def linear_activation(
 
 
 def linear_backward_input(
-    *, dy: Floats, weight: Floats, slope: Floats | None, dx: Floats, N: int, O: int, I: int
+    *,
+    dy: Floats,
+    weight: Floats,
+    slope: Floats | None,
+    dx: Floats,
+    N: int,
+    O: int,
+    I: int,
+    accumulate: int = 0,
+    scale: float = 1,
 ) -> None:
-    """y_o = sum_i weight_oi x_i, so dx_i = sum_o dy_o weight_oi: dy [N,O], weight [O,I] -> dx [N,I].
+    """y_o = scale sum_i weight_oi x_i, so dx_i = scale sum_o dy_o weight_oi: dy [N,O], weight [O,I] -> dx [N,I].
 
     Where x itself was f(h), `slope` = f'(h) [N,I] carries the gradient on to h: dh = dx slope.
     """
-    product = dy @ weight
-    dx[...] = product if slope is None else product * slope
+    product = scale * (dy @ weight)
+    dx[...] = (dx if accumulate else 0) + (product if slope is None else product * slope)
 
 
 def linear_backward_weight(

@@ -1,4 +1,4 @@
-// y = x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias)) with its slope: blocked matmuls, see
+// y (+)= SCALE x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias)) with its slope: blocked matmuls, see
 // linear_tile.wgsl, for widths that are multiples of 4. Needs activation.wgsl.
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;  // [N, I]
@@ -66,10 +66,10 @@ fn linear(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) 
       for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
         let row = row_of(r);
         if (has_row(row)) {
-          let at = (row * O + column) / 4;
-          var result = sums[r * BLOCK_COLUMNS + c] + added;
-          if (HAS_RESIDUAL) { result += residual[at]; }
-          y[at] = result;
+          var result = SCALE * sums[r * BLOCK_COLUMNS + c] + added;
+          if (HAS_RESIDUAL) { result += residual[(row * O + column) / 4]; }
+          let at = (Y_OFFSET + row * Y_PITCH + column) / 4;
+          if (ACCUMULATE) { y[at] += result; } else { y[at] = result; }
         }
       }
     }

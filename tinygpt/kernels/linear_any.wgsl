@@ -8,6 +8,11 @@ override HAS_BIAS: bool = false;
 override HAS_RESIDUAL: bool = false;
 override HAS_SLOPE: bool = false;
 override ACCUMULATE: bool = false;
+override SCALE: f32 = 1.0;
+override Y_PITCH: u32 = 0;  // floats from row to row; COLUMNS, but for a slice of columns
+override Y_OFFSET: u32 = 0;  // of the first row in its binding
+override DY_PITCH: u32 = 0;
+override DY_OFFSET: u32 = 0;
 
 const TILE = 16u;
 var<workgroup> left_tile: array<array<f32, TILE>, TILE>;  // [row][depth]
@@ -21,7 +26,7 @@ fn multiply(at: vec3u, sum: f32) -> f32 {
   return total;
 }
 
-// --- y = x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias)) -----------------------------------------
+// --- y (+)= SCALE x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias)) --------------------------------
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;  // [ROWS, DEPTH]
 @group(0) @binding(1) var<storage, read> weight: array<f32>;  // [COLUMNS, DEPTH]
@@ -46,13 +51,14 @@ fn x_times_weight(group: vec3u, at: vec3u) -> f32 {
 
 @compute @workgroup_size(TILE, TILE)
 fn linear(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) at: vec3u) {
-  var result = x_times_weight(group, at);
+  var result = SCALE * x_times_weight(group, at);
   let row = group.y * TILE + at.y;
   let column = group.x * TILE + at.x;
   if (row < ROWS && column < COLUMNS) {
     if (HAS_BIAS) { result += bias[column]; }
     if (HAS_RESIDUAL) { result += residual[row * COLUMNS + column]; }
-    y[row * COLUMNS + column] = result;
+    let place = Y_OFFSET + row * Y_PITCH + column;
+    if (ACCUMULATE) { y[place] += result; } else { y[place] = result; }
   }
 }
 
@@ -72,7 +78,7 @@ fn linear_activation(@builtin(workgroup_id) group: vec3u, @builtin(local_invocat
   }
 }
 
-// --- dx = dy weight (* slope) ----------------------------------------------------------------------------------------
+// --- dx (+)= SCALE dy weight (* slope) -------------------------------------------------------------------------------
 
 @group(0) @binding(0) var<storage, read> dy: array<f32>;  // [ROWS, DEPTH]
 @group(0) @binding(1) var<storage, read> weight_rows: array<f32>;  // [DEPTH, COLUMNS]
@@ -87,13 +93,15 @@ fn linear_backward_input(@builtin(workgroup_id) group: vec3u, @builtin(local_inv
   for (var k = 0u; k < DEPTH; k += TILE) {
     left_tile[at.y][at.x] = 0.0;
     right_tile[at.y][at.x] = 0.0;
-    if (row < ROWS && k + at.x < DEPTH) { left_tile[at.y][at.x] = dy[row * DEPTH + k + at.x]; }
+    if (row < ROWS && k + at.x < DEPTH) { left_tile[at.y][at.x] = dy[DY_OFFSET + row * DY_PITCH + k + at.x]; }
     if (k + at.y < DEPTH && column < COLUMNS) { right_tile[at.y][at.x] = weight_rows[(k + at.y) * COLUMNS + column]; }
     sum = multiply(at, sum);
   }
   if (row < ROWS && column < COLUMNS) {
-    if (HAS_SLOPE) { sum *= kept_slope[row * COLUMNS + column]; }
-    dx[row * COLUMNS + column] = sum;
+    let place = row * COLUMNS + column;
+    sum *= SCALE;
+    if (HAS_SLOPE) { sum *= kept_slope[place]; }
+    if (ACCUMULATE) { dx[place] += sum; } else { dx[place] = sum; }
   }
 }
 
@@ -115,11 +123,13 @@ fn linear_backward_weight(@builtin(workgroup_id) group: vec3u, @builtin(local_in
   for (var k = group.z * slice_rows(DEPTH); k < end; k += TILE) {
     left_tile[at.x][at.y] = 0.0;
     right_tile[at.y][at.x] = 0.0;
-    if (k + at.y < end && dy_column < ROWS) { left_tile[at.x][at.y] = dy_rows[(k + at.y) * ROWS + dy_column]; }
+    if (k + at.y < end && dy_column < ROWS) {
+      left_tile[at.x][at.y] = dy_rows[DY_OFFSET + (k + at.y) * DY_PITCH + dy_column];
+    }
     if (k + at.y < end && column < COLUMNS) { right_tile[at.y][at.x] = x_rows[(k + at.y) * COLUMNS + column]; }
     sum = multiply(at, sum);
     if (group.x == 0 && at.x == 0 && row < ROWS) {
-      for (var j = k; j < min(end, k + TILE); j++) { bias_sum += dy_rows[j * ROWS + row]; }
+      for (var j = k; j < min(end, k + TILE); j++) { bias_sum += dy_rows[DY_OFFSET + j * DY_PITCH + row]; }
     }
   }
   if (row < ROWS && column < COLUMNS) {

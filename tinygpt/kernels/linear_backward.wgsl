@@ -1,7 +1,7 @@
 // Both gradients of y[N,O] = x[N,I] weight[O,I]^T in one dispatch: blocked matmuls, see linear_tile.wgsl, for widths
 // that are multiples of 4. Needs width_1.wgsl and slices.wgsl.
 //
-//   dx[N,I] = dy weight (* slope)
+//   dx[N,I] (+)= SCALE dy weight (* slope)
 //   dweight[O,I] (+)= dy^T x  and  dbias[O] (+)= column sums of dy, in slices, each over its share of the N rows
 //
 // They need nothing of each other. Workgroups are numbered: INPUT_TILES of them make dx, WEIGHT_TILES make dweight, and
@@ -60,7 +60,7 @@ fn fetch_dy_and_weight(k: u32) {
     let row = first_row + at.x;
     left_ahead[n] = Quad();
     if (has_row_of_batch(row) && (O % TILE_DEPTH == 0 || k + at.y < O)) {
-      left_ahead[n] = Quad(dy[(row * O + k + at.y) / 4] * SCALE);
+      left_ahead[n] = Quad(dy[(DY_OFFSET + row * DY_PITCH + k + at.y) / 4] * LOSS_SCALE);
     }
   }
   for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
@@ -98,9 +98,9 @@ fn make_dx() {
         let row = row_of(r);
         if (has_row_of_batch(row)) {
           let at = (row * I + input) / 4;
-          var result = sums[r * BLOCK_COLUMNS + c] / SCALE;
+          var result = SCALE * (sums[r * BLOCK_COLUMNS + c] / LOSS_SCALE);
           if (HAS_SLOPE) { result *= slope[at]; }
-          dx[at] = result;
+          if (ACCUMULATE_DX) { dx[at] += result; } else { dx[at] = result; }
         }
       }
     }
@@ -116,7 +116,9 @@ fn fetch_dy_and_x(k: u32, end: u32) {
     let row = k + i / (TILE_ROWS / 4);
     let output = first_row + i % (TILE_ROWS / 4) * 4;
     left_ahead[n] = Quad();
-    if ((whole || row < end) && has_output(output)) { left_ahead[n] = Quad(dy[(row * O + output) / 4] * SCALE); }
+    if ((whole || row < end) && has_output(output)) {
+      left_ahead[n] = Quad(dy[(DY_OFFSET + row * DY_PITCH + output) / 4] * LOSS_SCALE);
+    }
   }
   for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
     let i = lane + n * INVOCATIONS;
@@ -160,7 +162,7 @@ fn make_dweight(slice: u32) {
         let output = row_of(r);
         if (has_output(output)) {
           let at = in_slice(output * I + input, slice) / 4;
-          let result = sums[r * BLOCK_COLUMNS + c] / SCALE;
+          let result = sums[r * BLOCK_COLUMNS + c] / LOSS_SCALE;
           if (ACCUMULATE) { dweight[at] += result; } else { dweight[at] = result; }
         }
       }
@@ -168,6 +170,6 @@ fn make_dweight(slice: u32) {
   }
   if (sums_bias && first_row + lane < O) {
     let at = in_slice(first_row + lane, slice);
-    if (ACCUMULATE) { dbias[at] += bias_sum / SCALE; } else { dbias[at] = bias_sum / SCALE; }
+    if (ACCUMULATE) { dbias[at] += bias_sum / LOSS_SCALE; } else { dbias[at] = bias_sum / LOSS_SCALE; }
   }
 }

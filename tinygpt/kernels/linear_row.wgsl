@@ -6,6 +6,9 @@ override I: u32;
 override HAS_BIAS: bool = false;
 override HAS_RESIDUAL: bool = false;
 override HAS_SLOPE: bool = false;
+override ACCUMULATE: bool = false;
+override SCALE: f32 = 1.0;
+override Y_OFFSET: u32 = 0;  // of y in its binding
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;  // [I]
 @group(0) @binding(1) var<storage, read> weight: array<f32>;  // [O, I]
@@ -26,11 +29,11 @@ fn x_times_weight(column: u32, me: u32, group: Group) -> f32 {
 @compute @workgroup_size(256)
 fn linear(group: Group, @builtin(local_invocation_index) me: u32) {
   let column = row_number(me, group);
-  var result = x_times_weight(column, me, group);
+  var result = SCALE * x_times_weight(column, me, group);
   if (column < O && me % LANES == 0) {
     if (HAS_BIAS) { result += bias[column]; }
     if (HAS_RESIDUAL) { result += residual[column]; }
-    y[column] = result;
+    if (ACCUMULATE) { y[Y_OFFSET + column] += result; } else { y[Y_OFFSET + column] = result; }
   }
 }
 

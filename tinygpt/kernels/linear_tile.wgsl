@@ -24,11 +24,17 @@ override I: u32;
 override HAS_BIAS: bool = false;
 override HAS_RESIDUAL: bool = false;
 override HAS_SLOPE: bool = false;
-override ACCUMULATE: bool = false;
+override ACCUMULATE: bool = false;  // of linear_backward: dweight and dbias
+override ACCUMULATE_DX: bool = false;
 override INPUT_TILES: u32 = 0;
 override WEIGHT_TILES: u32 = 0;  // of all slices
 override WEIGHTS_FIRST: bool = false;
-override SCALE: f32 = 1.0;  // of dy, so that small gradients are not lost in float16
+override SCALE: f32 = 1.0;  // of y or dx
+override LOSS_SCALE: f32 = 1.0;  // of dy, so that small gradients are not lost in float16
+override Y_PITCH: u32 = 0;  // floats from row to row; O, but for a slice of columns
+override Y_OFFSET: u32 = 0;  // of the first row in its binding
+override DY_PITCH: u32 = 0;
+override DY_OFFSET: u32 = 0;
 
 // One quad of padding: rows that are written one by one would else crowd a few banks.
 const PADDING = 1u;

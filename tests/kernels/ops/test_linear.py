@@ -21,6 +21,10 @@ NOI = [(1, 1, 1), (1, 7, 3), (3, 1, 5), (31, 48, 17), (64, 96, 64), (33, 65, 100
 BLOCKED = [(1, 300, 1001), (15, 17, 385), (16, 64, 33), (19, 500, 900), (50, 70, 1153), (97, 1031, 21)]
 BLOCKED += [(385, 47, 95), (1025, 31, 129)]
 WIDE = {"N": 132, "O": 136, "I": 72}  # a whole number of words: WGSL takes four at a time, in tiles
+ADDED = {"accumulate": 1, "scale": -0.3}
+# Slices of columns: those that WGSL takes by fours, and others; before and behind a place that can be bound; few rows.
+SLICES = [((33, 48, 20), 144, 48), ((130, 16, 72), 300, 204), ((31, 33, 17), 50, 7), ((64, 64, 32), 193, 129)]
+SLICES += [((5, 12, 4), 38, 10), ((1, 7, 24), 99, 66)]
 SMALL = [{"N": N, "O": O, "I": I} for N, O, I in [(1, 1, 1), (1, 3, 5), (4, 2, 3), (3, 5, 1)]]
 FILLS = {"weight": lambda normal, dims, random: normal / math.sqrt(normal.shape[1])}
 
@@ -40,25 +44,41 @@ def blocked(*flag):
     return [{"N": N, "O": O, "I": I} | dict.fromkeys(flag, i % 2) for i, (N, O, I) in enumerate(BLOCKED)]
 
 
+def of_columns(dims, tensor, pitch, offset):
+    return dims | {f"{tensor}_pitch": pitch, f"{tensor}_offset": offset}
+
+
+def slices(tensor, *optional, **more):
+    """Of `tensor`: added to what is there or not, with all optional tensors and with none."""
+    return [
+        of_columns({"N": N, "O": O, "I": I, "accumulate": i % 2}, tensor, pitch, offset)
+        | (dict.fromkeys(optional) if i > 2 else {})
+        | more
+        for i, ((N, O, I), pitch, offset) in enumerate(SLICES)
+    ]
+
+
 def or_zero(term):
     return 0 if term is None else term
 
 
 class TestLinear(KernelTests):
     kernel = "linear"
-    cases = shapes("bias", "residual")
-    cpp_cases = blocked()
+    cases = shapes("bias", "residual") + slices("y", "bias", "residual", scale=2)
+    cases += [{"N": 33, "O": 48, "I": 20} | ADDED]
+    cpp_cases = [*blocked(), of_columns({"N": 50, "O": 390, "I": 1153} | ADDED, "y", 1000, 601)]
     wgsl_cases = [WIDE]
     fills = FILLS
 
-    def formula(self, *, x, weight, bias, residual, **_):
-        return {"y": torch.einsum("ni,oi->no", x, weight) + or_zero(bias) + or_zero(residual)}
+    def formula(self, *, x, weight, bias, residual, y, accumulate, scale, **_):
+        added = or_zero(bias) + or_zero(residual) + (y if accumulate else 0)
+        return {"y": scale * torch.einsum("ni,oi->no", x, weight) + added}
 
-    def bound(self, *, x, weight, bias, residual, I, **_):
-        size = np.abs(x) @ np.abs(weight).T
+    def bound(self, *, x, weight, bias, residual, y, I, accumulate, scale, **_):
+        size = abs(scale) * (np.abs(x) @ np.abs(weight).T) + old(y, accumulate)
         for term in (bias, residual):
             size = size + np.abs(or_zero(term))
-        return {"y": gamma(I + 2) * size}
+        return {"y": gamma(I + 2 + accumulate + (scale != 1)) * size}
 
 
 class TestLinearActivation(KernelTests):
@@ -89,22 +109,24 @@ class TestLinearActivation(KernelTests):
 
 class TestLinearBackwardInput(KernelTests):
     kernel = "linear_backward_input"
-    cases = shapes("slope")
-    cpp_cases = blocked()
+    cases = shapes("slope") + slices("dy", "slope", scale=2)
+    cases += [{"N": 33, "O": 48, "I": 20} | ADDED]
+    cpp_cases = [*blocked(), of_columns({"N": 50, "O": 790, "I": 390} | ADDED, "dy", 1000, 201)]
     wgsl_cases = [WIDE]
     forward = "linear"
-    small_cases = [dims | {"slope": None} for dims in SMALL]
+    small_cases = [dims | {"slope": None} for dims in [*SMALL, SMALL[-1] | {"scale": 0.7}]]
     fills = FILLS
 
-    def bound(self, *, dy, weight, slope, O, **_):
-        size = np.abs(dy) @ np.abs(weight)
-        return {"dx": gamma(O + 1) * (size if slope is None else size * np.abs(slope))}
+    def bound(self, *, dy, weight, slope, dx, O, accumulate, scale, **_):
+        size = abs(scale) * (np.abs(dy) @ np.abs(weight)) * (1 if slope is None else np.abs(slope))
+        return {"dx": gamma(O + 1 + accumulate + (scale != 1)) * (size + old(dx, accumulate))}
 
 
 class TestLinearBackwardWeight(KernelTests):
     kernel = "linear_backward_weight"
     cases = [dims | {"accumulate": accumulate} for dims in shapes("dbias") for accumulate in (0, 1)]
-    cpp_cases = blocked("accumulate")
+    cases += slices("dy", "dbias")
+    cpp_cases = [*blocked("accumulate"), of_columns({"N": 790, "O": 70, "I": 390, "accumulate": 1}, "dy", 1000, 201)]
     wgsl_cases = [WIDE | {"accumulate": 1}]
     forward = "linear"
     small_cases = [dims | {"accumulate": 0} for dims in SMALL]
@@ -195,8 +217,9 @@ def test_cpp_squared_relu_is_rounded_once(lanes):
 
 BIG = {"max_shared": 49152, "max_invocations": 1024}
 F16_UNIT = 2.0**-11  # the unit roundoff of float16
-ON_TILES = [("linear", WIDE), ("linear_activation", WIDE | {"kind": GELU})]
-ON_TILES += [("linear_backward_input", WIDE), ("linear_backward_weight", WIDE | {"accumulate": 1})]
+ON_TILES = [("linear", of_columns(WIDE | ADDED, "y", 408, 136)), ("linear_activation", WIDE | {"kind": GELU})]
+ON_TILES += [("linear_backward_input", of_columns(WIDE | ADDED, "dy", 408, 272))]
+ON_TILES += [("linear_backward_weight", of_columns(WIDE | {"accumulate": 1}, "dy", 408, 272))]
 each_kernel = pytest.mark.parametrize("kernel, dims", ON_TILES, ids=[kernel for kernel, _ in ON_TILES])
 
 
@@ -228,7 +251,7 @@ def test_wgsl_small_devices_get_small_tiles():
 
 
 @pytest.mark.parametrize("slices", [1, 3])
-@pytest.mark.parametrize("dims", [WIDE, {"N": 200, "O": 32, "I": 20}], ids=case_id)
+@pytest.mark.parametrize("dims", [WIDE, of_columns({"N": 200, "O": 32, "I": 20} | ADDED, "dy", 96, 32)], ids=case_id)
 def test_wgsl_both_gradients_in_one_dispatch_are_those_of_two(dims, slices, wgsl, monkeypatch):
     monkeypatch.setattr(linear, "tile_of", lambda *_: linear_tiles.TILES[-1])
     by_input = make_case("linear_backward_input", dims, dtype=np.float32)

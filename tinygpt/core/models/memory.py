@@ -52,12 +52,7 @@ class Memory:
 
     def views(self, flat: Tensor, prefix: str) -> dict[str, Tensor]:
         """The tensors inside a flat vector, by name."""
-        result = {}
-        for place in self.layout.places:
-            view = Tensor(prefix + place.name, place.shape, flat.kind)
-            view.inside, view.start = flat, place.start
-            result[place.name] = view
-        return result
+        return {place.name: flat.view(prefix + place.name, place.shape, place.start) for place in self.layout.places}
 
     def tensors(self) -> list[Tensor]:
         """Those with memory of their own, in the order of the arena."""

@@ -28,9 +28,7 @@ def stretches_of(op: Op, target: Target, names: "list[str]") -> list[Segment]:
 def part(vector: Tensor, start: int, floats: int) -> Tensor:
     """A view of a flat vector, or of what a stretch of one is of."""
     whole = vector.root()
-    view = Tensor(f"{whole.name}[{start}]", (floats,), whole.kind)
-    view.inside, view.start = whole, start
-    return view
+    return whole.view(f"{whole.name}[{start}]", (floats,), start)
 
 
 def update(op: Op, target: Target) -> list[Dispatch]:

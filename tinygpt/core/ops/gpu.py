@@ -92,6 +92,15 @@ def dims(op: "Op", names: str) -> "dict[str, Constant]":
     return {name.upper(): op.dim(name) for name in names.split()}
 
 
+def strides(op: "Op", names: str) -> "dict[str, Constant]":
+    """Of tensors whose rows may lie apart: their pitch, and where in the binding the first begins."""
+    constants: dict[str, Constant] = {}
+    for name in names.split():
+        constants[name.upper() + "_PITCH"] = op.pitch(name)
+        constants[name.upper() + "_OFFSET"] = op.offset(name)
+    return constants
+
+
 def ceil_div(a: int, b: int) -> int:
     return (a + b - 1) // b
 

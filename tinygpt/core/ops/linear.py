@@ -1,10 +1,10 @@
 """Linear maps and their gradients.
 
-On a GPU linear.wgsl and linear_backward.wgsl do the work wherever widths are multiples of 4, linear_row.wgsl that of
-a single row, linear_any.wgsl the rest.
+On a GPU linear.wgsl and linear_backward.wgsl do the work wherever widths are multiples of 4, and so the pitch and the
+offset of a slice of columns; linear_row.wgsl that of a single row, linear_any.wgsl the rest.
 """
 
-from tinygpt.core.ops.gpu import Dispatch, Target, bound, ceil_div, flag, line_grid, reduce_files
+from tinygpt.core.ops.gpu import Dispatch, Target, bound, ceil_div, flag, line_grid, reduce_files, strides
 from tinygpt.core.ops.linear_tiles import Product, tile_constants, tile_files, tile_of
 from tinygpt.core.ops.op import Op, declare, shared
 
@@ -25,7 +25,8 @@ RELU2 = shared("RELU2", 1)  # max(h, 0)^2
 
 def takes_tiles(op: Op) -> bool:
     """Whether the blocked kernels, which go by vectors of four, can do it."""
-    return op.dim("O") % 4 == 0 and op.dim("I") % 4 == 0
+    apart = [op.pitch(name) % 4 or op.offset(name) % 4 for name in op.declared.apart]
+    return op.dim("O") % 4 == 0 and op.dim("I") % 4 == 0 and not any(apart)
 
 
 # --- forward ---------------------------------------------------------------------------------------------
@@ -33,6 +34,9 @@ def takes_tiles(op: Op) -> bool:
 
 def linear(op: Op, target: Target) -> list[Dispatch]:
     flags: dict[str, Constant] = {"HAS_BIAS": flag(op.tensor("bias")), "HAS_RESIDUAL": flag(op.tensor("residual"))}
+    flags["ACCUMULATE"] = op.dim("accumulate")
+    flags["SCALE"] = op.scalar("scale")
+    flags.update(strides(op, "y"))
     reads, writes = bound(op, "x weight bias residual"), bound(op, "y")
     return forward(op, "linear", reads, writes, flags, target)
 
@@ -56,6 +60,7 @@ def forward(
     constants: dict[str, Constant] = {"O": O, "I": I}
     constants.update(flags)
     if N == 1:
+        constants.pop("Y_PITCH", None)
         constants["LANES"] = ROW_LANES
         grid = line_grid(ceil_div(O, ROW_OUTPUTS), device)
         files = reduce_files(device) + ["activation.wgsl", "linear_row.wgsl"]
@@ -85,6 +90,9 @@ def linear_backward_input(op: Op, target: Target) -> list[Dispatch]:
     ]
     constants: dict[str, Constant] = {"ROWS": op.dim("N"), "COLUMNS": op.dim("I"), "DEPTH": op.dim("O")}
     constants["HAS_SLOPE"] = flag(op.tensor("slope"))
+    constants["ACCUMULATE"] = op.dim("accumulate")
+    constants["SCALE"] = op.scalar("scale")
+    constants.update(strides(op, "dy"))
     grid = any_grid(op.dim("N"), op.dim("I"), 1)
     return [Dispatch(ANY_FILES, "linear_backward_input", reads, bound(op, "dx"), constants, grid)]
 
@@ -97,6 +105,7 @@ def linear_backward_weight(op: Op, target: Target) -> list[Dispatch]:
     constants["HAS_BIAS"] = flag(op.tensor("dbias"))
     constants["ACCUMULATE"] = op.dim("accumulate")
     constants["SLICES"] = target.slices
+    constants.update(strides(op, "dy"))
     grid = any_grid(op.dim("O"), op.dim("I"), target.slices)
     return [Dispatch(ANY_FILES, "linear_backward_weight", reads, bound(op, "dweight dbias"), constants, grid)]
 
@@ -127,8 +136,11 @@ def backward(of_input: Op | None, of_weight: Op | None, target: Target) -> list[
     constants["HAS_SLOPE"] = flag(slope)
     constants["HAS_BIAS"] = flag(dbias)
     constants["ACCUMULATE"] = of_weight.dim("accumulate") if of_weight else 0
+    constants["ACCUMULATE_DX"] = of_input.dim("accumulate") if of_input else 0
+    constants["SCALE"] = of_input.scalar("scale") if of_input else 1.0
+    constants.update(strides(op, "dy"))
     if device.f16:
-        constants["SCALE"] = float(loss_scale(N))
+        constants["LOSS_SCALE"] = float(loss_scale(N))
     constants.update(tile_constants(tile))
     reads: list[Binding] = [
         ("dy", op.tensor("dy")),
@@ -168,11 +180,11 @@ def packed_weights(op: Op) -> int:
     return op.dim("I") * ceil_div(op.dim("O"), WIDEST_PANEL) * WIDEST_PANEL
 
 
-# y[N,O] = x[N,I] weight[O,I]^T (+ bias) (+ residual)
+# y[N,O] (+)= scale x[N,I] weight[O,I]^T (+ bias) (+ residual)
 declare(
     "linear",
-    "x weight bias? residual? -> y | N O I",
-    "x=N,I weight=O,I bias=O residual=N,O y=N,O",
+    "x weight bias? residual? -> y+ | N O I accumulate=0 | scale=1",
+    "x=N,I weight=O,I bias=O residual=N,O y=N/O",
     linear,
     flops=matmul_flops,
     scratch=packed_weights,
@@ -186,11 +198,11 @@ declare(
     flops=matmul_flops,
     scratch=packed_weights,
 )
-# dx[N,I] = dy[N,O] weight[O,I] (* slope)
+# dx[N,I] (+)= scale dy[N,O] weight[O,I] (* slope)
 declare(
     "linear_backward_input",
-    "dy weight slope? -> dx | N O I",
-    "dy=N,O weight=O,I slope=N,I dx=N,I",
+    "dy weight slope? -> dx+ | N O I accumulate=0 | scale=1",
+    "dy=N/O weight=O,I slope=N,I dx=N,I",
     linear_backward_input,
     flops=matmul_flops,
 )
@@ -198,7 +210,7 @@ declare(
 declare(
     "linear_backward_weight",
     "dy x -> dweight+ dbias?+ | N O I accumulate",
-    "dy=N,O x=N,I dweight=O,I dbias=O",
+    "dy=N/O x=N,I dweight=O,I dbias=O",
     linear_backward_weight,
     flops=matmul_flops,
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KERNELS: "dict[str, Kernel]" = {}
 # Whole numbers that the C++ kernels share with their declarations, by name.
 SHARED: dict[str, int] = {}
+ALIGNMENT = 64  # floats: what is bound whole starts at a multiple of so many (256 bytes, where a GPU may bind a buffer)
 
 
 class Kernel:
@@ -40,9 +41,11 @@ class Kernel:
         scratch: "Count | None" = None,
     ) -> None:
         """`signature` is "inputs -> outputs | dims | scalars". A name with ? may be absent. An output with + is read
-        too: where the op has a dim `accumulate` only if that is 1; with ++ also if its dim `tied` is 1.
+        too: where the op has a dim `accumulate` only if that is 1; with ++ also if its dim `tied` is 1. A dim or scalar
+        that calls may leave out has a value here ("accumulate=0").
         `shapes` gives tensors their axes ("x=N,C"), products with * ("qkv=B*T,3*H*D"), and their dtype where it is not
-        f32: i32 ("tokens:i32=N"), or bytes, four in a word ("corpus:u8=bytes").
+        f32: i32 ("tokens:i32=N"), or bytes, four in a word ("corpus:u8=bytes"). A / before the last axis ("y=N/O") says
+        that the rows may lie apart, as those of a slice of columns do: the kernel is told their pitch.
         `dispatch` lowers a call for a GPU; `flops` counts the matmuls of a call (causal ones their lower half), and
         `scratch` the floats of working memory of its CPU kernel, whatever the vectors' width and the number of threads.
         """
@@ -55,15 +58,22 @@ class Kernel:
         self.inputs = [bare(word) for word in parts[0]]
         self.outputs = [bare(word) for word in parts[1]]
         self.tensors = self.inputs + self.outputs
-        self.dims = parts[2]
-        self.scalars = parts[3]
+        self.dims = [word.split("=")[0] for word in parts[2]]
+        self.scalars = [word.split("=")[0] for word in parts[3]]
+        self.defaults: dict[str, int] = {}
+        for word in parts[2] + parts[3]:
+            if "=" in word:
+                self.defaults[word.split("=")[0]] = int(word.split("=")[1])
         self.shapes: dict[str, list[str]] = {}
         self.dtypes: dict[str, str] = {}
+        self.apart: list[str] = []  # the tensors whose rows may lie apart
         for rule in shapes.split():
             tensor, axes = rule.split("=")
             tensor, _, dtype = tensor.partition(":")
-            self.shapes[tensor] = axes.split(",")
+            self.shapes[tensor] = axes.replace("/", ",").split(",")
             self.dtypes[tensor] = dtype or "f32"
+            if "/" in axes:
+                self.apart.append(tensor)
         self.dispatch = dispatch
         self.flops = flops
         self.scratch = scratch
@@ -118,8 +128,8 @@ class Tensor:
     corpus: a text that programs only read;
     input: the host writes it, programs read it;  output: programs write it, the host reads it;
     state: programs and host write it, and it lives from run to run;  temp: lives within a run.
-    A view has no memory of its own: it lies `start` floats into the tensor `inside`. `size` is in floats: four bytes
-    of a "u8" tensor are one.
+    A view has no memory of its own: it lies `start` floats into the tensor `inside`. Rows lie `pitch` floats apart:
+    side by side, but for those of a slice of columns. `size` is in floats: four bytes of a "u8" tensor are one.
     """
 
     def __init__(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> None:
@@ -129,10 +139,35 @@ class Tensor:
         self.dtype = dtype
         self.inside: Tensor | None = None
         self.start = 0
+        self.pitch = shape[-1]
         self.size = (elements(shape) + 3) // 4 if dtype == "u8" else elements(shape)
 
     def root(self) -> "Tensor":
         return self.inside or self
+
+    def view(self, name: str, shape: tuple[int, ...], start: int) -> "Tensor":
+        """So many of its floats, from `start` on."""
+        view = Tensor(name, shape, self.kind, self.dtype)
+        view.inside, view.start = self.root(), self.start + start
+        return view
+
+    def columns(self, start: int, count: int) -> "Tensor":
+        """The slice [:, start : start + count] of a matrix."""
+        if len(self.shape) != 2 or start < 0 or count < 1 or start + count > self.shape[1]:
+            raise TinyGPTError(f"{self!r} has no columns {start} to {start + count}; this is a bug")
+        view = self.view(f"{self.name}[:,{start}:{start + count}]", (self.shape[0], count), start)
+        view.pitch = self.pitch
+        return view
+
+    def span(self) -> int:
+        """Floats from the first of the tensor to the last; more than its size where rows lie apart."""
+        if self.pitch == self.shape[-1]:
+            return self.size
+        return (elements(self.shape[:-1]) - 1) * self.pitch + self.shape[-1]
+
+    def offset(self) -> int:
+        """How far behind a place that can be bound it starts."""
+        return self.start % ALIGNMENT
 
     def __repr__(self) -> str:
         return f"{self.name}[{','.join([str(dim) for dim in self.shape])}]"
@@ -170,9 +205,23 @@ class Op:
     def tensor(self, name: str) -> Tensor | None:
         return self.tensors[self.declared.tensors.index(name)]
 
+    def pitch(self, name: str) -> int:
+        """How far apart the rows of its tensor lie, in floats."""
+        tensor = self.tensor(name)
+        if tensor is None or tensor.span() == tensor.size:
+            return self.shape(name)[-1]
+        return tensor.pitch
+
+    def offset(self, name: str) -> int:
+        tensor = self.tensor(name)
+        return 0 if tensor is None else tensor.offset()
+
     def numbers(self) -> list[int]:
-        """The dims, then the scalars' bits, as signed 32-bit words."""
-        return [signed(dim) for dim in self.dims] + self.scalars
+        """The dims, the scalars' bits, pitch and offset of tensors whose rows may lie apart: signed 32-bit words."""
+        numbers = [signed(dim) for dim in self.dims] + self.scalars
+        for name in self.declared.apart:
+            numbers += [self.pitch(name), self.offset(name)]
+        return numbers
 
     def reads(self) -> list[Tensor]:
         read = [t for t in self.tensors[: len(self.declared.inputs)] if t is not None]
@@ -224,8 +273,10 @@ class Program:
         return tensor
 
     def call(self, kernel: str, **arguments: "Tensor | int | float | None") -> None:
-        """Append a kernel call; every name of its signature must be given, absent tensors excepted."""
+        """Append a kernel call; every name of its signature must be given, but for absent tensors and defaults."""
         declared = KERNELS[kernel]
+        for name in declared.defaults:
+            arguments.setdefault(name, declared.defaults[name])
         tensors: list[Tensor | None] = []
         for name in declared.tensors:
             tensor = arguments.pop(name, None)

@@ -10,9 +10,9 @@ from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.models.parameters import Parameter, parameters
+from tinygpt.core.ops.op import ALIGNMENT
 
 LINE = 16  # floats in a 64-byte line, the unit in which the CPU's words count
-ALIGNMENT = 64  # floats: every tensor starts at a multiple of so many (256 bytes, where a GPU may bind a buffer)
 
 # A tensor of the flat vector: `start` in floats.
 Place = namedtuple("Place", ("name", "shape", "start", "size"))

@@ -1,7 +1,7 @@
 """A program is checked in Python before any engine sees it: a bad one fails here and not in a kernel."""
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.ops.op import Op, Program, Tensor, elements
+from tinygpt.core.ops.op import ALIGNMENT, Op, Program, Tensor, elements
 
 MAX_DIM = 2**31 - 1
 COUNTS = ("count", "rows", "room", "bytes")
@@ -13,8 +13,8 @@ def fail(program: Program, index: int, what: str) -> None:
 
 
 def verify(program: Program) -> None:
-    """Dims are positive and fit 32 bits, sizes agree with dims, nothing temporary is read before it is written, and a
-    model's state is written only by what a program commits to."""
+    """Dims are positive and fit 32 bits, sizes agree with dims, views are such as their kernels take, nothing temporary
+    is read before it is written, and a model's state is written only by what a program commits to."""
     written: dict[str, bool] = {}
     for index in range(len(program.ops)):
         op = program.ops[index]
@@ -28,17 +28,43 @@ def verify(program: Program) -> None:
             shape = op.shape(name)
             if tensor is not None and elements(tensor.shape) != elements(shape):
                 fail(program, index, f"{name} is {tensor!r}, not {list(shape)}")
+        for name in op.declared.tensors:
+            check_view(program, index, name)
         for tensor in op.reads():
-            if tensor.kind == "temp" and tensor.name not in written:
+            if tensor.kind == "temp" and tensor.root().name not in written:
                 fail(program, index, f"{tensor.name} is read before it is written")
         for tensor in op.writes():
+            root = tensor.root()
             if tensor.kind == "temp":
-                written[tensor.name] = True
+                if tensor.size < root.size and root.name not in written:
+                    fail(program, index, f"{tensor.name} is written before all of {root.name} was")
+                written[root.name] = True
             elif tensor.kind in ("input", "corpus"):
                 fail(program, index, f"{tensor.name} is the host's to write")
             elif tensor.kind in ("weight", "slot") and index < program.committed:
                 fail(program, index, f"{tensor.name} is written while the run can still be abandoned")
         aliased(program, index, op)
+
+
+def check_view(program: Program, index: int, name: str) -> None:
+    """It lies inside of what it is of, and as its kernel can take it."""
+    op = program.ops[index]
+    tensor = op.tensor(name)
+    if tensor is None or tensor.inside is None:
+        return
+    root, whole = tensor.inside, tensor.span() == tensor.size
+    if tensor.start < 0 or tensor.start + tensor.span() > root.size:
+        fail(program, index, f"{name} is {tensor!r}, which does not lie inside of {root!r}")
+    if tensor.pitch < tensor.shape[-1]:
+        fail(program, index, f"the rows of {name}, {tensor.shape[-1]} floats, lie only {tensor.pitch} apart")
+    if name not in op.declared.apart:
+        if not whole:
+            fail(program, index, f"{name} is {tensor!r}, whose rows lie apart; {op.kernel} takes it in one piece only")
+        if tensor.offset():
+            where = f"starts {tensor.start} floats into {root.name}"
+            fail(program, index, f"{name} is {tensor!r}, which {where}, and not at a multiple of {ALIGNMENT}")
+    elif not whole and tensor.shape != op.shape(name):
+        fail(program, index, f"{name} is {tensor!r}, whose rows lie apart, not {list(op.shape(name))}")
 
 
 def aliased(program: Program, index: int, op: Op) -> None:
@@ -53,4 +79,18 @@ def aliased(program: Program, index: int, op: Op) -> None:
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:
-    return a.root() is b.root() and a.start < b.start + b.size and b.start < a.start + a.size
+    """Whether they share a float. Of views with different pitches all that lies between their rows counts, too."""
+    if a.root() is not b.root() or a.start >= b.start + b.span() or b.start >= a.start + a.span():
+        return False
+    if a.pitch != b.pitch:
+        return True
+    # b's first row begins in a's row number `row`, counted from a's first, or in the gap behind that, at `column`.
+    row, column = (b.start - a.start) // a.pitch, (b.start - a.start) % a.pitch
+    return (column < a.shape[-1] and rows_meet(a, b, row)) or (
+        column + b.shape[-1] > a.pitch and rows_meet(a, b, row + 1)
+    )
+
+
+def rows_meet(a: Tensor, b: Tensor, row: int) -> bool:
+    """Whether a has any of the rows that are b's if its first is number `row` of a."""
+    return row < elements(a.shape[:-1]) and row + elements(b.shape[:-1]) > 0

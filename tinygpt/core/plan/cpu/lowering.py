@@ -1,7 +1,8 @@
 """From programs to what the CPU engines take verbatim: an arena's size, and lists of 32-bit words.
 
 An op's words: kernel number, word count, each tensor's place in the arena in 64-byte lines (-1 where absent),
-the scratch's place, the dims, the scalars' bits. Kernels of every CPU build and number of threads share them.
+the scratch's place, the dims, the scalars' bits, and of each tensor whose rows may lie apart their pitch and how many
+floats behind its place the first begins. Kernels of every CPU build and number of threads share them.
 """
 
 from tinygpt.core.config import RunConfig
@@ -108,7 +109,7 @@ def lower(program: Program, places: Plan, scratch: list[Tensor | None]) -> tuple
         if index == program.committed:
             commit = len(words)
         tensors = op.tensors + [scratch[index]]
-        lines = [-1 if t is None else line_of(places.start(program.mode, t)) for t in tensors]
+        lines = [-1 if t is None else line_of(places.start(program.mode, t) - t.offset()) for t in tensors]
         tail = lines + op.numbers()
         words += [KERNEL_NAMES.index(op.kernel), 2 + len(tail)] + tail
     return words, commit

@@ -10,10 +10,14 @@ lifetime.
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.ops.gpu import Device, Dispatch, Segment
-from tinygpt.core.ops.op import Tensor
-from tinygpt.core.plan.layout import ALIGNMENT, aligned
+from tinygpt.core.ops.op import ALIGNMENT, Tensor
+from tinygpt.core.plan.layout import aligned
 from tinygpt.core.plan.memory import Slot, place
 from tinygpt.core.wording import size_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tinygpt.core.ops.gpu import Binding
 
 MAX_ABSENT = 4  # inputs, or outputs, that a dispatch may lack
 FLAT = ("weight", "grad", "slot")
@@ -78,20 +82,18 @@ class GpuPlan:
         return self.slices if tensor.kind == "grad" else 1
 
     def find(self, mode: str, tensor: Tensor) -> tuple[int, int, int]:
-        """A tensor's buffer, its place there and its size, in floats."""
-        size = tensor.size * self.copies(tensor)
+        """What is bound for a tensor: the buffer, the place there and the size, in floats. It has an offset there."""
+        name, first = tensor.root().name, tensor.start - tensor.offset()
+        size = tensor.offset() + tensor.span()
         if tensor.kind == "grad":
-            size = aligned(tensor.size) * self.slices  # the last line's slices are whole
-        if tensor.name in self.fixed:
-            buffer, start = self.fixed[tensor.name]
-            return buffer, start, size
-        if tensor.kind in FLAT:
+            size = aligned(size) * self.slices  # the last line's slices are whole
+        if tensor.kind in FLAT and name not in self.fixed:
             for segment in self.segments:
                 if segment.start <= tensor.start < segment.start + segment.floats:
-                    buffer, _ = self.fixed[segment.tensors[tensor.root().name].name]
-                    return buffer, (tensor.start - segment.start) * self.copies(tensor), size
-        buffer, start = self.temporary[mode][tensor.name]
-        return buffer, start, size
+                    buffer, _ = self.fixed[segment.tensors[name].name]
+                    return buffer, (first - segment.start) * self.copies(tensor), size
+        buffer, start = self.fixed[name] if name in self.fixed else self.temporary[mode][name]
+        return buffer, start + first, size
 
     def bytes(self) -> int:
         return 4 * sum(self.buffers)
@@ -120,8 +122,9 @@ def placed_elsewhere(tensor: Tensor, plan: GpuPlan) -> bool:
     return tensor.kind in FLAT or tensor.name in plan.fixed
 
 
-def named_in(dispatch: Dispatch) -> list[Tensor]:
-    return [tensor for _, tensor in dispatch.reads + dispatch.writes if tensor is not None]
+def named_in(side: "list[Binding]") -> list[Tensor]:
+    """The tensors with memory of their own that bindings show, whole or in part."""
+    return [tensor.root() for _, tensor in side if tensor is not None]
 
 
 def lifetimes(dispatches: list[Dispatch], plan: GpuPlan) -> list[Slot]:
@@ -129,7 +132,7 @@ def lifetimes(dispatches: list[Dispatch], plan: GpuPlan) -> list[Slot]:
     slots: dict[str, Slot] = {}
     order = []
     for index in range(len(dispatches)):
-        for tensor in named_in(dispatches[index]):
+        for tensor in named_in(dispatches[index].reads + dispatches[index].writes):
             if tensor.kind != "temp":
                 continue
             if tensor.name not in slots:
@@ -147,7 +150,7 @@ def colour(dispatches: dict[str, list[Dispatch]], plan: GpuPlan) -> dict[str, in
         for dispatch in dispatches[mode]:
             sides = []
             for side in (dispatch.reads, dispatch.writes):
-                here = [t.name for _, t in side if t is not None and not placed_elsewhere(t, plan)]
+                here = [t.name for t in named_in(side) if not placed_elsewhere(t, plan)]
                 for name in here:
                     if name not in opponents:
                         opponents[name] = []

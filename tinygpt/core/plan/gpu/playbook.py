@@ -1,9 +1,8 @@
 """Pipelines and dispatches as a GPU's player takes them: whole numbers and texts. Places and sizes are in bytes."""
 
 from tinygpt.core.ops.gpu import Device, Dispatch
-from tinygpt.core.ops.op import float_bits
+from tinygpt.core.ops.op import ALIGNMENT, float_bits
 from tinygpt.core.plan.gpu.memory import GpuPlan
-from tinygpt.core.plan.layout import ALIGNMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
