@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from wgsl_text import Workgroup, declared_bindings, declared_overrides, overrides
+from wgsl_text import Workgroup, declared_bindings, declared_overrides, joined, overrides
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
@@ -21,7 +20,6 @@ from tinygpt.core.plan.gpu.memory import FLAT, verify_gpu_plan
 from tinygpt.core.plan.layout import Layout
 from tinygpt.core.presets import preset, preset_names
 
-KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
 ALIGNMENT = 256  # bytes: WebGPU's default minStorageBufferOffsetAlignment
 STORAGE_BUFFERS = 8  # WebGPU's default maxStorageBuffersPerShaderStage
 
@@ -160,19 +158,14 @@ def test_segments_cover_the_flat_vector_once(lowered: GpuLowered) -> None:
 
 
 @functools.cache
-def text_of(files: tuple[str, ...]) -> str:
-    return "\n".join((KERNELS / file).read_text() for file in files)
-
-
-@functools.cache
 def declared(files: tuple[str, ...], entry: str) -> tuple[list[tuple[int, str, str]], set[str], set[str]]:
-    text = text_of(files)
+    text = joined(files)
     return declared_bindings(text, entry), declared_overrides(text, entry), overrides(text, entry)
 
 
 @functools.cache
 def workgroup(files: tuple[str, ...], entry: str, constants: tuple[tuple[str, int | float], ...]) -> Workgroup:
-    return Workgroup(text_of(files), entry, dict(constants))
+    return Workgroup(joined(files), entry, dict(constants))
 
 
 def test_dispatches_are_what_the_texts_declare(lowered: GpuLowered) -> None:

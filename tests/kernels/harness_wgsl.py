@@ -4,13 +4,13 @@ Whoever imports this is skipped where there is no adapter.
 """
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import call_of
 from wgsl_case import GUARD, outputs_of, stored_arrays
+from wgsl_text import joined
 from words import GUARD_BITS, as_words
 
 from tinygpt.core.ops.gpu import Device, Dispatch, Target
@@ -19,7 +19,6 @@ wgpu = pytest.importorskip("wgpu", reason="wgpu-py is not installed")
 
 from tinygpt.engines.gpu import all_adapters, is_software, without_checks  # noqa: E402
 
-TEXTS = Path(__file__).parents[2] / "tinygpt" / "kernels"
 ADAPTERS = [adapter for adapter in all_adapters() if adapter.info["backend_type"] == "Vulkan"]
 if not ADAPTERS:
     pytest.skip("wgpu finds no Vulkan adapter, not even a software one", allow_module_level=True)
@@ -56,7 +55,7 @@ def buffer_with(array: np.ndarray) -> Any:
 @functools.cache
 def module(files: tuple[str, ...], f16: bool) -> Any:
     """As the engine has it: without wgpu's checks, which would keep a kernel from the guards."""
-    text = ("enable f16;\n" if f16 else "") + "\n".join((TEXTS / file).read_text() for file in files)
+    text = ("enable f16;\n" if f16 else "") + joined(files)
     return without_checks(gpu(), text) or gpu().create_shader_module(code=text)
 
 

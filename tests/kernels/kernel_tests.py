@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from cases import (
 from harness_cpp import cpu_lanes, run_kernel
 from rounding import U
 from slopes import assert_gradient
-from wgsl_text import declared_bindings, declared_overrides, overrides
+from wgsl_text import declared_bindings, declared_overrides, joined, overrides
 
 from tinygpt.core.ops import gpu
 from tinygpt.core.ops.gpu import Device, Target
@@ -33,7 +32,6 @@ from tinygpt.core.ops.op import KERNELS, Op
 from tinygpt.kernels.spec import SPEC
 
 BOTH_ROUND = 2 * 2.0**-53  # two sides in float64
-TEXTS = Path(__file__).parents[2] / "tinygpt" / "kernels"
 
 
 def on(cases: str) -> Callable[[Any], Any]:
@@ -251,7 +249,7 @@ class KernelTests:
     def test_wgsl_declares_what_is_dispatched(self, dims):
         for subgroups in (False, True):
             for dispatch in self.dispatches(dims, device_with(subgroups=subgroups), 3):
-                text = "\n".join((TEXTS / file).read_text() for file in dispatch.files)
+                text = joined(dispatch.files)
                 bound = [(name, "read") for name, _ in dispatch.reads]
                 bound += [(name, "read_write") for name, _ in dispatch.writes]
                 declared = declared_bindings(text, dispatch.entry)

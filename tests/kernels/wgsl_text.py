@@ -1,10 +1,18 @@
 """What an entry point of a WGSL text uses, itself and through what it calls, read from the text."""
 
 import re
+from collections.abc import Iterable
 from math import prod
+from pathlib import Path
+
+KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
 
 DECLARATION = re.compile(r"(?:@\w+(?:\([^)]*\))?\s*)*\b(fn|var(?:<[^>]*>)?|override|const|struct|alias)\s+(\w+)")
 BINDING = re.compile(r"@group\(0\)\s*@binding\((\d+)\)\s*var<storage,\s*(\w+)>\s+(\w+)")
+
+
+def joined(files: Iterable[str]) -> str:
+    return "\n".join((KERNELS / file).read_text() for file in files)
 
 
 def declarations(text: str) -> dict[str, str]:
