@@ -22,7 +22,6 @@ interface Prepared {
 
 let python: Python;
 let run: Run | null = null;
-let stopWanted = false; // since the last run was asked for: it may not have begun
 
 async function prepare(wish: Wish): Promise<Prepared> {
   const { resume } = wish;
@@ -62,7 +61,6 @@ async function take(wish: Wish): Promise<void> {
     return;
   }
   run = await replace(prepared, wish);
-  if (stopWanted) run.requestStop();
   if (wish.type === "start") await run.train();
 }
 
@@ -123,12 +121,10 @@ async function handle(message: ToWorker): Promise<void> {
     case "start":
     case "open":
       if (run?.training) throw new Error("a run is under way; stop it first");
-      stopWanted = false;
       await run?.settled;
       await take(message);
       return;
     case "stop":
-      stopWanted = true;
       run?.requestStop();
       return;
     default:

@@ -259,7 +259,7 @@ export class Run {
     this.advice = message.advice;
     const { config, parameters } = message;
     this.model = { title: this.title, parameters, config, step: this.step, file: null };
-    if (this.phase !== "stopping") this.phase = "training";
+    this.phase = "training";
   }
 
   private onEvent(event: CoreEvent): void {
