@@ -3,8 +3,8 @@
     python -m tinygpt.bench.page tiny small --engine wasm
 
 For each preset, in one browser after the other: the tokens/s that the page shows while it trains, how long it takes to
-stop, and how long a text takes; then the same engine driven without a page. Needs a built page (make site), Chromium
-and Playwright.
+stop at worst, and how long a text takes; then the same engine driven without a page. Needs a built page (make site),
+Chromium and Playwright.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from tinygpt.bench.speed import bench_preset
+from tinygpt.bench.stops import WATCH, worst_stops
 from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
@@ -34,7 +35,7 @@ REPEATS = 5  # of a text
 
 class Seen(NamedTuple):
     tokens_per_s: float
-    stop_ms: float  # from the click until the page rests
+    stop_ms: dict[str, float]  # from the click until the page rests, by what it came amid
     bytes_per_s: float  # of a text, from the click until it is there
 
 
@@ -58,10 +59,9 @@ def measure_page(page: Any, name: str, engine: str, seconds: float) -> Seen:
     while time.monotonic() < end:
         page.wait_for_timeout(250)
         readings.append(shown_number(page.locator("[data-stat='speed'] dd").first.inner_text()))
-    began = time.perf_counter()
     page.get_by_role("button", name="Stop", exact=True).click()
     page.wait_for_selector("[data-phase=idle]", timeout=600_000)
-    stopped = time.perf_counter() - began
+    stopped = worst_stops(page)
     times = []
     for _ in range(REPEATS):
         count = page.locator("article").count()
@@ -70,7 +70,7 @@ def measure_page(page: Any, name: str, engine: str, seconds: float) -> Seen:
         page.wait_for_function("count => document.querySelectorAll('article').length > count", arg=count)
         times.append(time.perf_counter() - began)
     written = SampleConfig().tokens / statistics.median(times)
-    return Seen(statistics.median(readings[len(readings) // 2 :]), 1000 * stopped, written)
+    return Seen(statistics.median(readings[len(readings) // 2 :]), stopped, written)
 
 
 def engine_bytes_per_s(config: RunConfig, choice: EngineChoice) -> float:
@@ -93,13 +93,16 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     out = Console(width=120)
-    out.print("preset       page tok/s  engine tok/s  ratio     stop  write: page   engine")
+    out.print(
+        "preset       page tok/s  engine tok/s  ratio  write: page    engine  stop: worst (steps, validation, sample)"
+    )
     choice = EngineChoice(f"{asked.engine}-chromium")
     with Site(build()) as site, sync_playwright() as playwright:
         for name in asked.presets:
             flags = [flag for flag in CHROMIUM_FLAGS if not flag.startswith("--headless")]
             browser = playwright.chromium.launch(executable_path=find_chromium(), args=[*flags, *webgpu_flags()])
             page = browser.new_page()
+            page.add_init_script(WATCH)
             page.goto(site.url)
             page.wait_for_selector("[data-phase]:not([data-phase=loading])")
             seen = measure_page(page, name, asked.engine, asked.seconds)
@@ -108,8 +111,8 @@ def main() -> None:
             written = engine_bytes_per_s(preset(name), choice)
             out.print(
                 f"{name:10} {seen.tokens_per_s:12,.0f} {alone['tokens_per_s']:13,.0f} "
-                f"{seen.tokens_per_s / alone['tokens_per_s']:6.2f} {seen.stop_ms:5.0f} ms "
-                f"{seen.bytes_per_s:8,.0f} B/s {written:4,.0f} B/s"
+                f"{seen.tokens_per_s / alone['tokens_per_s']:6.2f} {seen.bytes_per_s:8,.0f} B/s {written:5,.0f} B/s  "
+                f"{max(seen.stop_ms.values()):.0f} ms ({', '.join(f'{ms:.0f}' for ms in seen.stop_ms.values())})"
             )
 
 
