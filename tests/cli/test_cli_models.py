@@ -228,6 +228,18 @@ def test_convert_there_and_back(straight_run: Path, tmp_path: Path) -> None:
     assert "does not tell the format" in one_line_error(tinygpt("convert", straight_run, tmp_path / "m"))
 
 
+def test_convert_to_float16(straight_run: Path, tmp_path: Path) -> None:
+    half, to_half = tmp_path / "half.tinygpt", ["--dtype", "float16"]
+    assert "leave that out" in one_line_error(tinygpt("convert", straight_run, half, *to_half))
+    succeed("convert", straight_run, half, *to_half, "--weights-only")
+    weights = load_model(straight_run).state.w
+    np.testing.assert_array_equal(load_model(half).state.w, weights.astype(np.float16))
+    assert "tinygpt, float16, " in succeed("inspect", half).stdout
+    elsewhere = tinygpt("convert", straight_run, tmp_path / "m.safetensors", *to_half)
+    assert "a safetensors file is written in float32 only" in one_line_error(elsewhere)
+    assert "no dtype 'int8'" in one_line_error(tinygpt("convert", straight_run, half, "--dtype", "int8", "--force"))
+
+
 def test_convert_overwrites_only_when_told_and_never_a_run(straight_run: Path, tmp_path: Path) -> None:
     run, folder, file = tmp_path / "run", tmp_path / "hf", tmp_path / "m.safetensors"
     shutil.copytree(straight_run, run)

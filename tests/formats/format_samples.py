@@ -55,6 +55,13 @@ def sgd_checkpoint(model: ModelConfig = MODEL) -> Checkpoint:
     return replace(adamw, config=config, state=adamw.state._replace(slots={"m": adamw.state.slots["m"]}))
 
 
+def halves_checkpoint(bits: range) -> Checkpoint:
+    """Weights alone: float16 with these bits, one after the other, again and again."""
+    checkpoint = sample_checkpoint(ModelConfig(layers=1, d_model=72, heads=2, ctx=3), optimizer=False)
+    halves = np.resize(np.array(bits, dtype="<u2"), checkpoint.state.w.size).view("<f2")
+    return replace(checkpoint, state=State(40, halves.astype(np.float32)))
+
+
 def assert_same(a: Checkpoint, b: Checkpoint, optimizer: bool = True) -> None:
     assert a.config == b.config
     assert a.progress.as_dict() == b.progress.as_dict()

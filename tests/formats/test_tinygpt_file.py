@@ -9,7 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from format_samples import MODEL, OriginalFile, assert_same, packed, sample_checkpoint, sgd_checkpoint
+from format_samples import (
+    MODEL,
+    OriginalFile,
+    assert_same,
+    halves_checkpoint,
+    packed,
+    sample_checkpoint,
+    sgd_checkpoint,
+)
 
 from tinygpt.core.config import ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
@@ -60,6 +68,40 @@ def test_weights_alone_round_trip(tmp_path):
     save_tinygpt(tmp_path / "b.tinygpt", bare)
     assert (tmp_path / "a.tinygpt").read_bytes() == (tmp_path / "b.tinygpt").read_bytes()
     assert_same(bare, load_tinygpt(tmp_path / "a.tinygpt"), optimizer=False)
+
+
+def test_weights_in_float16(tmp_path):
+    positive, negative = range(0x7C00), range(0x8000, 0xFC00)  # all but infinities and NaN
+    for bits in (positive, negative):
+        every = halves_checkpoint(bits)
+        assert every.state.w.size > len(bits)
+        save_tinygpt(tmp_path / "a", every, dtype="float16")
+        loaded = load_tinygpt(tmp_path / "a")
+        assert_same(every, loaded, optimizer=False)
+        assert loaded.state.w.dtype == np.float32 and loaded.state.w.tobytes() == every.state.w.tobytes()
+    raw = (tmp_path / "a").read_bytes()
+    (length,) = struct.unpack_from("<I", raw, 8)
+    header, state = json.loads(raw[12 : 12 + length]), raw[12 + length :]
+    assert header["dtype"] == "float16"
+    assert header["stateByteLength"] == len(state) == 4 + 2 * every.state.w.size
+    assert header["sha256"] == hashlib.sha256(state).hexdigest()
+    offsets = [row.offset for row in parameters(every.config.model)]
+    assert [entry["floatOffset"] for entry in header["manifest"]] == offsets
+
+
+def test_what_float16_cannot_hold(tmp_path):
+    checkpoint = sample_checkpoint()
+    with pytest.raises(TinyGPTError, match="a file in float16 holds weights alone, and this model has optimizer state"):
+        save_tinygpt(tmp_path / "a", checkpoint, dtype="float16")
+    row = parameters(MODEL)[1]
+    checkpoint.state.w[row.offset] = 65519  # is nearer to 65504 than to the next one there would be
+    save_tinygpt(tmp_path / "a", checkpoint, include_optimizer=False, dtype="float16")
+    assert load_tinygpt(tmp_path / "a").state.w[row.offset] == 65504
+    before = (tmp_path / "a").read_bytes()
+    checkpoint.state.w[row.offset] = -65520
+    with pytest.raises(TinyGPTError, match=f"{row.name} holds -65520, and float16 reaches no further than 65504"):
+        save_tinygpt(tmp_path / "a", checkpoint, include_optimizer=False, dtype="float16")
+    assert (tmp_path / "a").read_bytes() == before
 
 
 def test_same_checkpoint_same_bytes(tmp_path):

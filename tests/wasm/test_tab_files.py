@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bad_headers import CHANGES, JSON_FAULTS, parts, put
-from format_samples import OriginalFile, packed, sample_checkpoint, sgd_checkpoint
+from format_samples import OriginalFile, halves_checkpoint, packed, sample_checkpoint, sgd_checkpoint
 from test_tab import evaluate
 
 from tinygpt.core.config import ModelConfig
@@ -121,6 +121,22 @@ def test_good_files(chromium, tmp_path, good):
     results = assert_agree(chromium, tmp_path, files)
     assert not any("error" in result for result in results)
     assert results[1]["state"] == results[2]["state"] == results[6]["state"] != results[5]["state"]
+
+
+def test_float16(chromium, tmp_path):
+    """Each of them, and files that only claim to be in it."""
+    files = []
+    for bits in (range(0x7C00), range(0x8000, 0xFC00)):
+        save_tinygpt(tmp_path / "half", halves_checkpoint(bits), dtype="float16")
+        files.append((tmp_path / "half").read_bytes())
+    header, state = parts(files[-1])
+    del header["sha256"]
+    files.append(packed(2, {**header, "layout": None}, state))  # its matrices are turned
+    results = assert_agree(chromium, tmp_path, files)
+    assert len({result["state"] for result in results}) == 3
+    bad = [packed(2, {**header, "dtype": "float32"}, state), files[0][:-1], packed(2, header, state[:-2] + b"\x00\x7c")]
+    bad += [packed(2, header, state[:-2] + b"\x01\xfc"), files[0][:-2] + b"\0\0"]
+    assert all("error" in result for result in assert_agree(chromium, tmp_path, bad))
 
 
 def test_the_manifest_says_the_order(chromium, tmp_path):

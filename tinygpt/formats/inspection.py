@@ -27,7 +27,7 @@ def inspect_model(path: str | os.PathLike[str]) -> Json:
         file_facts = tinygpt_facts(front, digest)
     else:
         checkpoint = load_file(place)
-        file_facts = {"has_optimizer": False}
+        file_facts = {"has_optimizer": False, "dtype": None}  # tensors may differ in it
     result: Json = plain(
         {
             "path": os.fspath(place),
@@ -44,6 +44,7 @@ def inspect_model(path: str | os.PathLike[str]) -> Json:
 def tinygpt_facts(front: Front, digest: str) -> Json:
     return {
         "version": front.version,
+        "dtype": front.dtype,
         "layout": front.header.get("layout"),  # None: a file of the original, read as [in, out]
         "has_optimizer": len(front.slots) > 0,
         "sha256": digest,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import MAGIC
+from tinygpt.core.file.header import FLOAT_BYTES
 from tinygpt.files import faults_of, open_regular
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.huggingface import CONFIG_FILE, load_huggingface, save_huggingface
@@ -43,15 +44,20 @@ def load_file(path: str | os.PathLike[str]) -> Checkpoint:
 
 
 def save_model(
-    target: str | os.PathLike[str], checkpoint: Checkpoint, *, format: str | None = None, include_optimizer: bool = True
+    target: str | os.PathLike[str],
+    checkpoint: Checkpoint,
+    *,
+    format: str | None = None,
+    include_optimizer: bool = True,
+    dtype: str = "float32",
 ) -> str:
     """Write a model and return the format used: as the name ends, else as said. A folder needs "huggingface" said.
 
-    Optimizer state survives only in a .tinygpt file.
+    Optimizer state survives only in a .tinygpt file, and only such a file is written in "float16".
     """
-    kind = known_format(target, format)
+    kind = known_format(target, format, dtype)
     if kind == TINYGPT:
-        save_tinygpt(target, checkpoint, include_optimizer=include_optimizer)
+        save_tinygpt(target, checkpoint, include_optimizer=include_optimizer, dtype=dtype)
     elif kind == SAFETENSORS:
         save_safetensors(target, checkpoint)
     else:
@@ -59,7 +65,17 @@ def save_model(
     return kind
 
 
-def known_format(target: str | os.PathLike[str], format: str | None) -> str:
+def known_format(target: str | os.PathLike[str], format: str | None, dtype: str = "float32") -> str:
+    """Which it will be, once it is known to take floats of that dtype."""
+    if dtype not in FLOAT_BYTES:
+        raise TinyGPTError(f"there is no dtype '{dtype}' of files; they are {', '.join(FLOAT_BYTES)}")
+    kind = named_format(target, format)
+    if kind != TINYGPT and dtype != "float32":
+        raise TinyGPTError(f"a {kind} file is written in float32 only; .tinygpt takes {dtype}")
+    return kind
+
+
+def named_format(target: str | os.PathLike[str], format: str | None) -> str:
     if format is not None:
         if format not in FORMATS:
             raise TinyGPTError(f"there is no format '{format}'; the formats are {', '.join(FORMATS)}")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from io import BufferedReader, BufferedWriter
 
 import numpy as np
+import numpy.typing as npt
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import (
@@ -27,7 +28,7 @@ from tinygpt.core.file.front import (
 from tinygpt.core.file.header import encode_state
 from tinygpt.core.file.strict_json import LONGEST_TEXT, whole
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.engines.base import State
+from tinygpt.engines.base import FloatArray, State
 from tinygpt.files import decoded, faults_of, open_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import (
@@ -43,35 +44,43 @@ from tinygpt.formats.checkpoint import (
 from tinygpt.formats.plain_json import Json, dumps
 
 DIGEST_LENGTH = 64  # hex digits of a SHA-256
+STORED: dict[str, str] = {"float32": "<f4", "float16": "<f2"}
 
 
-def save_tinygpt(path: str | os.PathLike[str], checkpoint: Checkpoint, *, include_optimizer: bool = True) -> None:
-    """Write version 2, atomically. The same checkpoint gives the same bytes."""
+def save_tinygpt(
+    path: str | os.PathLike[str], checkpoint: Checkpoint, *, include_optimizer: bool = True, dtype: str = "float32"
+) -> None:
+    """Write version 2, atomically. The same checkpoint gives the same bytes. Only weights alone can be "float16"."""
     with faults_of(path, "write"):
         if not include_optimizer:
             checkpoint = weights_alone(checkpoint)
         checkpoint = replace(checkpoint, state=checked_state(checkpoint))
+        if checkpoint.state.slots and dtype != "float32":
+            raise TinyGPTError(
+                f"a file in {dtype} holds weights alone, and this model has optimizer state: leave that out, as "
+                f"--weights-only does"
+            )
         with replacing(path) as partial, partial.open("wb") as file:
-            write_file(file, checkpoint)
+            write_file(file, checkpoint, dtype)
 
 
-def write_file(file: BufferedWriter, checkpoint: Checkpoint) -> None:
+def write_file(file: BufferedWriter, checkpoint: Checkpoint, dtype: str) -> None:
     """Stream the state, then go back for its digest: the header before it has the same length."""
-    header = encode_header(checkpoint, "0" * DIGEST_LENGTH)
+    header = encode_header(checkpoint, "0" * DIGEST_LENGTH, dtype)
     if len(header) > LONGEST_TEXT:
         raise TinyGPTError(f"the header has {len(header)} bytes; {LONGEST_TEXT} is the most: shorten data or lora")
     file.write(struct.pack(PREFIX, MAGIC, VERSION, len(header)) + header)
-    digest = write_state(file, checkpoint)
+    digest = write_state(file, checkpoint, dtype)
     file.seek(PREFIX_BYTES)
-    file.write(encode_header(checkpoint, digest))
+    file.write(encode_header(checkpoint, digest, dtype))
 
 
-def encode_header(checkpoint: Checkpoint, digest: str) -> bytes:
-    header = {**describe(checkpoint), **encode_state(checkpoint.config.model, list(checkpoint.state.slots), digest)}
-    return dumps(header).encode("ascii")
+def encode_header(checkpoint: Checkpoint, digest: str, dtype: str) -> bytes:
+    state = encode_state(checkpoint.config.model, list(checkpoint.state.slots), digest, dtype)
+    return dumps({**describe(checkpoint), **state}).encode("ascii")
 
 
-def write_state(file: BufferedWriter, checkpoint: Checkpoint) -> str:
+def write_state(file: BufferedWriter, checkpoint: Checkpoint, dtype: str) -> str:
     step = struct.pack(STEP, whole(int(checkpoint.state.step), "the state's step", high=LARGEST_STEP))
     digest = hashlib.sha256(step)
     file.write(step)
@@ -79,9 +88,22 @@ def write_state(file: BufferedWriter, checkpoint: Checkpoint) -> str:
         for vector in vectors_of(checkpoint.state):
             tensor = vector[row.offset : row.offset + row.size]
             require_finite(row.name, tensor)
-            digest.update(tensor.data)
-            file.write(tensor.data)
+            stored = tensor if dtype == "float32" else halved(row.name, tensor)
+            digest.update(stored.data)
+            file.write(stored.data)
     return digest.hexdigest()
+
+
+def halved(name: str, tensor: FloatArray) -> npt.NDArray[np.float16]:
+    with np.errstate(over="ignore"):
+        stored: npt.NDArray[np.float16] = tensor.astype(STORED["float16"])
+    if not np.isfinite(stored).all():
+        largest = tensor[np.abs(tensor).argmax()]
+        raise TinyGPTError(
+            f"{name} holds {largest:g}, and float16 reaches no further than {np.finfo(np.float16).max}: "
+            f"write it in float32"
+        )
+    return stored
 
 
 def read_header(path: str | os.PathLike[str]) -> Json:
@@ -126,10 +148,13 @@ def read_state(file: BufferedReader, front: Front, step_bytes: bytes) -> tuple[S
     for piece in front.pieces:
         for vector in vectors_of(state):
             tensor = vector[piece.offset : piece.offset + piece.size]
-            stored = np.empty_like(tensor) if piece.turned else tensor
+            straight = front.dtype == "float32" and not piece.turned
+            stored = tensor if straight else np.empty(piece.size, dtype=STORED[front.dtype])
             if file.readinto(stored.data) != stored.nbytes:
                 raise TinyGPTError("the file became shorter while it was read")
             digest.update(stored.data)
             if piece.turned:
                 tensor.reshape(piece.shape)[...] = stored.reshape(piece.shape[::-1]).T
+            elif not straight:
+                tensor[...] = stored
     return state, digest.hexdigest()

@@ -27,6 +27,7 @@ CONVERT_EXAMPLES = """Examples:
 \b
   tinygpt convert runs/small-shakespeare-1 model.safetensors
   tinygpt convert model.safetensors model.tinygpt
+  tinygpt convert runs/small-shakespeare-1 small.tinygpt --weights-only --dtype float16
   tinygpt convert runs/small-shakespeare-1 hf-model --to huggingface
 """
 INSPECT_EXAMPLES = """Examples:
@@ -53,14 +54,17 @@ def convert(
     weights_only: Annotated[
         bool, option("--weights-only", help="leave the optimizer's state out", panel=options.OUTPUT)
     ] = False,
+    dtype: Annotated[
+        str, option("--dtype", help="float32; float16 halves a .tinygpt file of weights alone", panel=options.OUTPUT)
+    ] = "float32",
     force: Annotated[bool, option("--force", help="overwrite TARGET if it exists", panel=options.OUTPUT)] = False,
 ) -> None:
     """Write a model in another format."""
     from tinygpt import formats
 
     require_replaceable(target, force)
-    formats.known_format(target, to)
-    kind = formats.save_model(target, open_model(source), format=to, include_optimizer=not weights_only)
+    formats.known_format(target, to, dtype)
+    kind = formats.save_model(target, open_model(source), format=to, include_optimizer=not weights_only, dtype=dtype)
     Output().say(f"Wrote {target} ({kind}).")
 
 
@@ -103,10 +107,11 @@ def inspect(model: ModelPath, json: options.Json = False) -> None:
 def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
     model, train = ModelConfig(**facts["config"]["model"]), facts["config"]["train"]
     training = f"batch {train['batch']}, lr {train['lr']:g}, {train['schedule']} schedule, seed {train['seed']}"
+    kind = f"{facts['format']}, {facts['dtype']}" if facts["dtype"] else facts["format"]
     optimizer = "with" if facts["has_optimizer"] else "without"
     rows = [
         ("file", facts["path"]),
-        ("format", f"{facts['format']}, {size_of(facts['file_bytes'])}, {optimizer} optimizer state"),
+        ("format", f"{kind}, {size_of(facts['file_bytes'])}, {optimizer} optimizer state"),
         ("model", f"{model.describe()}; {facts['parameter_count']:,} parameters"),
         ("training", f"step {facts['step']:,} of {train['steps']:,}; {training}"),
     ]

@@ -10,7 +10,7 @@ from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.file.header import OUT_IN, decode_run
+from tinygpt.core.file.header import FLOAT_BYTES, OUT_IN, decode_run
 from tinygpt.core.file.strict_json import LONGEST_TEXT, json_object, parse_object, quoted, text_of, whole
 from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters, tensor_count
 
@@ -26,7 +26,6 @@ PREFIX = "<4sII"  # magic, version, length of the header
 PREFIX_BYTES = 12
 STEP = "<i"
 STEP_BYTES = 4
-FLOAT_BYTES = 4
 IN_OUT = "in_out"
 UNNAMED_SLOTS = ("m", "v")  # of the files that do not say: the original's, and ours while AdamW was all there was
 LARGEST_STEP = 2**31 - 1
@@ -40,7 +39,7 @@ NOT_FINITE = "holds NaN or infinity, so the model is of no use: its training has
 Piece = namedtuple("Piece", ("name", "at", "offset", "shape", "size", "turned"))
 
 # slots: names of the vectors that follow w. sha256: "" where the file states none. pieces: in the file's order.
-Front = namedtuple("Front", ("version", "header", "run", "step", "sha256", "slots", "pieces"))
+Front = namedtuple("Front", ("version", "header", "run", "step", "sha256", "dtype", "slots", "pieces"))
 
 
 def header_length(prefix: bytes, size: int) -> int:
@@ -65,13 +64,12 @@ def read_front(prefix: bytes, text: str, step_bytes: bytes, size: int) -> Front:
     state_bytes = size - PREFIX_BYTES - header_length(prefix, size)
     header = parse_object(text, "the header")
     run = decode_run(header, read_step(step_bytes))
-    slots = read_slots(header, run.config.model, state_bytes)
+    dtype = read_dtype(header)
+    slots = read_slots(header, run.config.model, state_bytes, dtype)
     arrays = 1 + len(slots)
     layout = header.get("layout")
     if layout not in (None, IN_OUT, OUT_IN):
         raise TinyGPTError(f"layout must be '{IN_OUT}' or '{OUT_IN}', not {quoted(layout)}")
-    if header.get("dtype") not in (None, "float32"):
-        raise TinyGPTError(f"dtype must be 'float32', not {quoted(header['dtype'])}")
     if version == 1:
         order = parameters(run.config.model)
     else:
@@ -82,6 +80,7 @@ def read_front(prefix: bytes, text: str, step_bytes: bytes, size: int) -> Front:
         run=run,
         step=read_step(step_bytes),
         sha256="" if header.get("sha256") is None else text_of(header["sha256"], "sha256").lower(),
+        dtype=dtype,
         slots=slots,
         pieces=pieces_of(order, arrays, layout != OUT_IN),  # no layout: the original wrote it, as [in, out]
     )
@@ -93,19 +92,30 @@ def read_step(step_bytes: bytes) -> int:
     return whole(struct.unpack(STEP, step_bytes)[0], "the state's step", 0, LARGEST_STEP)
 
 
-def read_slots(header: "Json", model: ModelConfig, state_bytes: int) -> "tuple[str, ...]":
+def read_dtype(header: "Json") -> str:
+    stated = header.get("dtype")
+    if stated is None:
+        return "float32"
+    if not isinstance(stated, str) or stated not in FLOAT_BYTES:
+        raise TinyGPTError(f"dtype must be 'float32' or 'float16', not {quoted(stated)}")
+    return stated
+
+
+def read_slots(header: "Json", model: ModelConfig, state_bytes: int, dtype: str) -> "tuple[str, ...]":
     """Those that are there, once the file's size agrees with all that the header says of it."""
     stated_bytes = header.get("stateByteLength")
     if stated_bytes is not None and whole(stated_bytes, "stateByteLength") != state_bytes:
         raise TinyGPTError(f"the header promises {stated_bytes} bytes of state, but {state_bytes} follow it")
     named = slot_names(header.get("slots"))
-    array_bytes = FLOAT_BYTES * parameter_count(model)
+    array_bytes = FLOAT_BYTES[dtype] * parameter_count(model)
     has_optimizer = header.get("includesOptimizerState")
     if has_optimizer is None:
         has_optimizer = state_bytes == STEP_BYTES + (1 + len(named)) * array_bytes
     if has_optimizer is not True and has_optimizer is not False:
         raise TinyGPTError(f"includesOptimizerState must be true or false, not {quoted(has_optimizer)}")
     slots = named if has_optimizer else ()
+    if slots and dtype != "float32":
+        raise TinyGPTError(f"a file in {dtype} holds weights alone, but this one has optimizer state")
     expected = STEP_BYTES + (1 + len(slots)) * array_bytes
     if state_bytes != expected:
         raise TinyGPTError(f"the config's model takes {expected} bytes of state, but {state_bytes} follow the header")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SAMPLE_CHARACTERS = 320
 GENERATOR = "philox4x32-10"
 OUT_IN = "out_in"  # the layout of linear weights in our files, as in PyTorch
+FLOAT_BYTES = {"float32": 4, "float16": 2}  # of each dtype that a file may have
 
 SHAPE = ("layers", "d_model", "heads", "ctx")  # the settings without which no model is described
 NAMED = 5  # of what was left out, so many; the rest is counted
@@ -97,7 +98,7 @@ def encode_run(
     }
 
 
-def encode_state(model: ModelConfig, slots: "Sequence[str]", digest: str) -> "Json":
+def encode_state(model: ModelConfig, slots: "Sequence[str]", digest: str, dtype: str = "float32") -> "Json":
     """What stands in the header of the state, which has w and the slots; floatOffset counts floats behind the step."""
     arrays = 1 + len(slots)
     entries = []
@@ -107,9 +108,9 @@ def encode_state(model: ModelConfig, slots: "Sequence[str]", digest: str) -> "Js
         "manifest": entries,
         "includesOptimizerState": len(slots) > 0,
         "slots": list(slots),
-        "stateByteLength": 4 + 4 * arrays * parameter_count(model),
+        "stateByteLength": 4 + FLOAT_BYTES[dtype] * arrays * parameter_count(model),
         "layout": OUT_IN,
-        "dtype": "float32",
+        "dtype": dtype,
         "sha256": digest,
     }
 

@@ -7,7 +7,7 @@ import json
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import DAMAGED, NOT_FINITE, Piece, header_length, read_front
-from tinygpt.core.file.header import left_out_sentence
+from tinygpt.core.file.header import FLOAT_BYTES, left_out_sentence
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.optimizers import slot_names
 
@@ -45,6 +45,7 @@ def facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str, Any]
         "progress": run.progress.as_dict(),
         "leftOut": left_out_sentence(run.left_out),
         "parameters": parameter_count(run.config.model),
+        "floatBytes": FLOAT_BYTES[found.dtype],
         "arrays": 1 + len(found.slots),
         "slots": found.slots,
         "vectors": 1 + len(own),

@@ -3,7 +3,6 @@ import type { RunConfig } from "./protocol.ts";
 
 const PREFIX = 12; // magic, version, length of the header
 const STEP = 4;
-const FLOAT = 4;
 const VERSION = 2;
 
 /** core/tab/file.py: each text is JSON, but for the header, which is the file's own. */
@@ -18,6 +17,7 @@ export interface Front {
   progress: { step: number; loss: number | null; history: [step: number, loss: number][]; sample: string };
   leftOut: string; // a sentence on what was not understood, or nothing
   parameters: number;
+  floatBytes: 2 | 4; // of each float in the file: float16 or float32
   arrays: number; // of the file: w, and what an optimizer kept
   slots: string[]; // the names of the latter
   vectors: number; // of the state: w, and what its optimizer keeps
@@ -76,9 +76,30 @@ export class ModelFile {
 
   /** A copy: they need not lie where a view of floats may begin. */
   private floats(at: number, size: number): Float32Array {
-    const start = STEP + FLOAT * at;
-    return new Float32Array(this.state.slice(start, start + FLOAT * size).buffer);
+    const { floatBytes } = this.front;
+    const start = STEP + floatBytes * at;
+    const stored = this.state.slice(start, start + floatBytes * size).buffer;
+    return floatBytes === 4 ? new Float32Array(stored) : widened(new Uint16Array(stored));
   }
+}
+
+let every: Float32Array | null = null; // float16, by its bits
+
+/** Not every browser has a Float16Array. */
+function widened(halves: Uint16Array): Float32Array {
+  every ??= Float32Array.from({ length: 1 << 16 }, (_, bits) => half(bits));
+  const floats = new Float32Array(halves.length);
+  for (let i = 0; i < halves.length; i++) floats[i] = every[halves[i]!]!;
+  return floats;
+}
+
+/** A sign, 5 bits of exponent, 10 of fraction. */
+function half(bits: number): number {
+  const sign = bits >> 15 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 1023;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24);
 }
 
 function answer<T extends object>(text: string): T {
