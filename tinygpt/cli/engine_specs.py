@@ -6,10 +6,14 @@ threads, or else the device.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.engines.select import EngineChoice, resolve_choice
+from tinygpt.engines.select import EngineChoice, resolve_engine, settle
+
+if TYPE_CHECKING:
+    from tinygpt.cli.output import Output
 
 PRECISIONS = ("float32", "tf32", "bf16", "f16")
 WORDS = {"precision": "precision", "compile": "'compile'", "threads": "number of threads", "device": "device"}
@@ -28,14 +32,29 @@ def listed(text: str, what: str) -> list[str]:
 
 
 def listed_engines(text: str, flags: dict[str, Any]) -> list[Listed]:
-    """The engines of a list, each known to be installed; their own options win over the flags for all."""
+    """The engines of a list, each known to be installed; their own options win over the flags for all.
+
+    What auto is depends on the size of the model: `settled` knows.
+    """
     engines = []
     for label in listed(text, "engine"):
         choice = EngineChoice()._replace(**{**flags, **spec_options(label)})
-        engines.append(Listed(label, choice._replace(name=resolve_choice(choice))))
+        resolve_engine(choice.name)
+        engines.append(Listed(label, choice))
     if len({choice.threads for _, choice in engines if choice.name == "torch"}) > 1:
         raise TinyGPTError("PyTorch has one number of threads for all its engines; set it with --threads instead")
     return engines
+
+
+def settled(engines: list[Listed], config: RunConfig, output: Output) -> list[Listed]:
+    """For that model; of auto it is said what it is."""
+    found = []
+    for label, choice in engines:
+        choice, why = settle(choice, config)
+        if why:
+            output.say(f"{label} is {choice.name}{':compile' * choice.compile}: {why}")
+        found.append(Listed(label, choice))
+    return found
 
 
 def spec_options(spec: str) -> dict[str, Any]:

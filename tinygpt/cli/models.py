@@ -10,11 +10,12 @@ import typer
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.core.file.header import left_out_sentence
-from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine
+from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine, settle
 from tinygpt.models import load_model
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
+    from tinygpt.engines.auto import Work
     from tinygpt.formats import Checkpoint
 
 MODEL_HELP = (
@@ -56,8 +57,15 @@ def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
     return replace(base, state=State(base.state.step, model.flat()), lora=adapter.describe())
 
 
-def on_engine(checkpoint: Checkpoint, choice: EngineChoice) -> Engine:
-    """To sample from or to measure: what the optimizer keeps stays behind."""
+def on_engine(checkpoint: Checkpoint, choice: EngineChoice, work: Work) -> tuple[Engine, str]:
+    """To sample from or to measure, and what to say of it: what the optimizer keeps stays behind."""
     from tinygpt.formats.checkpoint import weights_alone
 
-    return make_engine(checkpoint.config, choice, weights_alone(checkpoint).state)
+    choice, why = settle(choice, checkpoint.config, work)
+    engine = make_engine(checkpoint.config, choice, weights_alone(checkpoint).state)
+    return engine, with_reason(engine, why)
+
+
+def with_reason(engine: Engine, why: str) -> str:
+    """The engine in words; where it was left to us, why it is that one."""
+    return f"{engine.describe()} ({why})" if why else engine.describe()

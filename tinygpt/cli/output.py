@@ -54,6 +54,11 @@ class Output:
     def warn(self, text: str) -> None:
         self.stderr.print(Text.assemble(("warning: ", "bold yellow"), one_line(text)), soft_wrap=True)
 
+    def aside(self, text: str) -> None:
+        """For a person who looks on, and for no file: what stdout holds is the answer alone."""
+        if self.stderr.is_terminal:
+            self.stderr.print(Text(one_line(text), style="dim"), soft_wrap=True)
+
     def hint(self, text: str) -> None:
         """What to do next; it must reach a person even when stdout belongs to a machine."""
         unseen = self.console.quiet or self.lost

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tinygpt.cli.corpora import Texts
 from tinygpt.cli.display import Display, duration
 from tinygpt.cli.hosts import FINAL_STEPS
+from tinygpt.cli.models import with_reason
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import RunConfig
@@ -64,11 +65,18 @@ def end_event(reason: str, progress: Progress, train_loss: float | None) -> dict
 
 class RunReport:
     def __init__(
-        self, output: Output, settings: TrainSettings, engine: Engine, texts: Texts, folder: RunFolder | None
+        self,
+        output: Output,
+        settings: TrainSettings,
+        engine: Engine,
+        why: str,
+        texts: Texts,
+        folder: RunFolder | None,
     ) -> None:
         self.output = output
         self.settings = settings
         self.engine = engine
+        self.why = why  # of all engines that one
         self.texts = texts
         self.folder = folder
         self.where = shlex.quote(str(folder.path)) if folder is not None else ""
@@ -84,7 +92,7 @@ class RunReport:
         amount = f"{tokens:,} tokens, {tokens / train_bytes:.2f} epochs"
         facts = [
             ("model", f"{self.settings.preset}: {model.describe()}; {count:,} parameters"),
-            ("engine", self.engine.describe()),
+            ("engine", with_reason(self.engine, self.why)),
             ("corpus", self.texts.describe()),
             ("run", f"{train.steps:,} steps of {windows} × {model.ctx} bytes: {amount}"),
         ]
@@ -96,6 +104,8 @@ class RunReport:
         for sentence in corpus_advice(run, train_bytes, val_bytes, count, self.engine.replicas):
             self.output.warn(sentence)
         start = start_event(run, progress, self.engine, self.texts.corpus, parameters=count)
+        if self.why:
+            start["why"] = self.why
         if self.texts.validation is not None:
             start["validation"] = corpus_facts(self.texts.validation)
         display.event(start | self.where_event())

@@ -21,7 +21,7 @@ from tinygpt.core.corpus import check_corpus, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.machine import cores
-from tinygpt.engines.select import EngineChoice, make_engine, resolve_choice
+from tinygpt.engines.select import EngineChoice, make_engine, settle
 from tinygpt.sweeps.folder import SweepFolder, numbered, read_results
 from tinygpt.sweeps.plan import Plan, Run, described
 from tinygpt.sweeps.results import FAILED, Result
@@ -50,7 +50,7 @@ def execute(job: Job, output: Output) -> None:
     plan.check()
     output.outlive()
     texts = open_texts(job.settings.of_first(), output, remedy=OF_CONFIG if job.folder is None else OF_RESUMED)
-    choice = job.settings.engine._replace(name=resolve_choice(job.settings.engine))
+    choice = settle(job.settings.engine, job.settings.of_first().run).choice
     known = with_texts(job.settings.of_first(), texts)
     settings = replace(job.settings, data=known.data, validation=known.validation, engine=choice)
     work = prepared_work(settings, texts, job.jobs)

@@ -20,7 +20,8 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.trainer import Trainer
-from tinygpt.engines.select import make_engine, resolve_choice
+from tinygpt.engines.auto import Work
+from tinygpt.engines.select import make_engine, settle
 from tinygpt.runs import RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
@@ -93,15 +94,14 @@ def execute(job: Job, output: Output) -> None:
     texts = open_texts(job.settings, output, remedy=OF_CONFIG if job.resumed is None else OF_RESUMED)
     run = job.settings.run
     check_corpus(run, len(texts.train))
-    engine = make_engine(run, job.settings.engine, job.state())
-    run_now(engine.load_corpus(texts.train, texts.val))
-    settings = replace(
-        with_texts(job.settings, texts),
-        engine=job.settings.engine._replace(name=resolve_choice(job.settings.engine)),
-    )
     progress = Progress() if job.resumed is None else job.resumed.progress
+    choice, why = settle(job.settings.engine, run, Work(run.train.steps - progress.step))
+    engine = make_engine(run, choice, job.state())
+    run_now(engine.load_corpus(texts.train, texts.val))
+    settings = replace(with_texts(job.settings, texts), engine=choice)
     with prepared_folder(job, settings, texts.corpus.name, progress) if output.main else nullcontext() as folder:
-        reason = train_in(folder, settings, engine, texts, progress, output)
+        report = RunReport(output, settings, engine, why, texts, folder)
+        reason = train_in(folder, settings, engine, texts, progress, output, report)
     output.require_stdout()
     if reason == "stopped":
         raise typer.Exit(INTERRUPTED)
@@ -114,11 +114,11 @@ def train_in(
     texts: Texts,
     progress: Progress,
     output: Output,
+    report: RunReport,
 ) -> str:
     """Run the loop and report on it; why it ended."""
     run = settings.run
     past = folder.read_metrics() if folder is not None else []
-    report = RunReport(output, settings, engine, texts, folder)
     display = output.display(settings.preset)
     report.before(progress, display)
 

@@ -12,6 +12,7 @@ from tinygpt.core.errors import TinyGPTError, instead
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
+    from tinygpt.engines.auto import Here, Work
     from tinygpt.engines.base import State
 
 
@@ -35,7 +36,7 @@ class EngineEntry(NamedTuple):
     install: str
 
 
-# Best first: `auto` takes the first that is installed, unless it is asked for what only PyTorch does.
+# In the order in which those of the CPU are taken by `auto`, unless it is asked for what only PyTorch does.
 ENGINES = {
     "native": EngineEntry("tinygpt.engines.native", "native_engine", "ziglang", "pip install ziglang"),
     "torch": EngineEntry("tinygpt.reference.distributed", "torch_engine", "torch", "pip install 'tinygpt[torch]'"),
@@ -68,29 +69,40 @@ def available_engines() -> list[str]:
 
 
 def resolve_engine(name: str) -> str:
-    """The engine that a name stands for, known to be installed."""
+    """An engine's name, known to be right and its package to be installed."""
     if name not in ENGINE_NAMES:
         raise TinyGPTError(f"there is no engine '{name}'{instead(name, list(ENGINE_NAMES))}")
     available = available_engines()
-    if name == "auto":
-        if not available:
-            raise TinyGPTError(f"no engine is installed; get one with: {next(iter(ENGINES.values())).install}")
-        return available[0]
-    if name not in available:
+    if not available:
+        raise TinyGPTError(f"no engine is installed; get one with: {next(iter(ENGINES.values())).install}")
+    if name not in ("auto", *available):
         entry = ENGINES[name]
         raise TinyGPTError(f"the {name} engine needs the package {entry.requires}; get it with: {entry.install}")
     return name
 
 
-def resolve_choice(choice: EngineChoice) -> str:
-    return resolve_engine("torch" if choice.name == "auto" and needs_torch(choice) else choice.name)
+class Settled(NamedTuple):
+    choice: EngineChoice  # never of auto
+    why: str  # where auto had to choose
+
+
+def settle(choice: EngineChoice, config: RunConfig, work: Work | None = None, here: Here | None = None) -> Settled:
+    """What to run on, for that work (unless said, the steps of the config)."""
+    name = resolve_engine("torch" if choice.name == "auto" and needs_torch(choice) else choice.name)
+    if name != "auto":
+        return Settled(choice._replace(name=name), "")
+    if choice.device == "cpu" or choice.threads:
+        return Settled(choice._replace(name=available_engines()[0]), "")
+    from tinygpt.engines.auto import Here, Work, take
+
+    taken = take(config, work or Work(config.train.steps), here or Here())
+    return Settled(choice._replace(name=taken.name, compile=taken.compile), taken.why)
 
 
 def make_engine(config: RunConfig, choice: EngineChoice | None = None, state: State | None = None) -> Engine:
     """An engine with that state, or with the start values of a new model."""
-    choice = choice or EngineChoice()
-    name = resolve_choice(choice)
-    entry = ENGINES[name]
+    choice = settle(choice or EngineChoice(), config).choice
+    entry = ENGINES[choice.name]
     factory = getattr(import_module(entry.module), entry.factory)
     engine: Engine = factory(
         config,
@@ -99,6 +111,6 @@ def make_engine(config: RunConfig, choice: EngineChoice | None = None, state: St
         precision=choice.precision,
         compile=choice.compile,
         threads=choice.threads or None,
-        **({"build": choice.wasm_build} if name.startswith("wasm") else {}),
+        **({"build": choice.wasm_build} if choice.name.startswith("wasm") else {}),
     )
     return engine

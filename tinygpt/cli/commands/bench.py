@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tinygpt.cli import options
-from tinygpt.cli.engine_specs import Listed, listed, listed_engines
+from tinygpt.cli.engine_specs import Listed, listed, listed_engines, settled
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.core.config import RunConfig
@@ -95,8 +95,9 @@ def bench(
         return
     rows = []
     for name, config in configs.items():
+        engines_here = settled(chosen, config, output)
         with output.console.status(Text(f"{name}: {', '.join(labels)}")):
-            for row in bench_preset(name, config, chosen, seconds):
+            for row in bench_preset(name, config, engines_here, seconds):
                 rows.append(row)
                 if json:
                     typer.echo(jsonlib.dumps(row))
@@ -127,11 +128,10 @@ def show_speed(output: Output, rows: list[dict[str, Any]], labels: list[str]) ->
 def show_profiles(output: Output, configs: dict[str, RunConfig], chosen: list[Listed]) -> None:
     from tinygpt.bench.profile import PROFILED, profile_step
 
-    for _, choice in chosen:
-        if choice.name not in PROFILED:
-            raise TinyGPTError(f"the {choice.name} engine has no profile of its ops; use {', '.join(PROFILED)}")
     for name, config in configs.items():
-        for label, choice in chosen:
+        for label, choice in settled(chosen, config, output):
+            if choice.name not in PROFILED:
+                raise TinyGPTError(f"the {choice.name} engine has no profile of its ops; use {', '.join(PROFILED)}")
             profile = profile_step(config, choice)
             if output.json:
                 for row in profile.rows:
@@ -160,12 +160,6 @@ def show_profile(output: Output, title: str, profile: Profile) -> None:
 def show_memory(output: Output, sizes: list[str], chosen: list[Listed]) -> None:
     from tinygpt.bench.memory import MEASURED, peak_memory
 
-    for _, choice in chosen:
-        if choice.name not in MEASURED:
-            raise TinyGPTError(
-                f"the {choice.name} engine computes in another process, whose memory is not measured; "
-                f"use {', '.join(MEASURED)}"
-            )
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("preset", "engine"):
         table.add_column(heading)
@@ -173,7 +167,12 @@ def show_memory(output: Output, sizes: list[str], chosen: list[Listed]) -> None:
         table.add_column(heading, justify="right")
     devices = {}
     for size in sizes:
-        for label, choice in chosen:
+        for label, choice in settled(chosen, preset(size), output):
+            if choice.name not in MEASURED:
+                raise TinyGPTError(
+                    f"the {choice.name} engine computes in another process, whose memory is not measured; "
+                    f"use {', '.join(MEASURED)}"
+                )
             with output.console.status(Text(f"{size}: {label}")):
                 memory = peak_memory(size, choice)
             devices[label] = memory.device
@@ -207,11 +206,11 @@ def parity(
         raise TinyGPTError(f"parity compares two engines, not {len(chosen)}")
     config = preset(name)
     labels = [label for label, _ in chosen]
-    first, second = (make_engine(config, choice) for _, choice in chosen)
+    output = Output(json=json)
+    first, second = (make_engine(config, choice) for _, choice in settled(chosen, config, output))
     devices = [first.describe(), second.describe()]
     result = compare(config, first, second, steps)
     passed = 100 * result.drift < limit
-    output = Output(json=json)
     if json:
         facts = {"preset": name, "engines": labels, "devices": devices, "limit": limit / 100, "passed": passed}
         typer.echo(jsonlib.dumps({**facts, **result.as_dict()}))

@@ -70,16 +70,19 @@ def compare(
         part = split or ("all" if file is not None else "val")
         text = evaluate.part_of(text_choice, part, models[0], output)
         facts.append(("on", f"{text_choice.title()} ({part}, {len(text):,} bytes)"))
-    losses, samples = [], []
+    losses, samples, engines = [], [], []
     for checkpoint in models:
-        player = on_engine(checkpoint, evaluate.exact_choice(engine, device, threads))
+        work = evaluate.work_of(checkpoint, text or b"")._replace(written=settings.tokens)
+        player, described = on_engine(checkpoint, evaluate.exact_choice(engine, device, threads), work)
         if text is not None:
             found = evaluate.score(player, text)
             losses.append(f"loss {found.loss:.4f}, {found.bits_per_byte:.4f} bits per byte\n")
         made = run_now(generate(player, checkpoint.config.model.ctx, prompt_bytes, settings))
         samples.append(Text(printable(decode(prompt_bytes + made)).strip("\n")))
         run_now(player.close())
+        engines.append(described)
 
+    facts += [("engine", described) for described in dict.fromkeys(engines)]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0), expand=True)
     for name in ("A", "B"):
         table.add_column(name, ratio=1, overflow="fold")

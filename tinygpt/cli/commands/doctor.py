@@ -123,13 +123,13 @@ def webgpu() -> Finding:
         importlib.import_module("wgpu")
     except ImportError:
         return Finding("WebGPU", "missing", "GPUs of any maker, through wgpu", "pip install 'tinygpt[webgpu]'")
-    # In a process of its own: a bad driver may crash it.
-    listing = "from tinygpt.engines.gpu import *; print(*[adapter_label(a) for a in all_adapters()], sep='; ')"
-    adapters = answer([sys.executable, "-c", listing])
+    from tinygpt.engines.auto import listed_adapters
+
+    adapters = [adapter.label for adapter in listed_adapters()]
     if not adapters:
         remedy = "install a Vulkan, Metal or D3D12 driver; for a server: docs/headless-gpu.md"
         return Finding("WebGPU", "missing", "wgpu finds no adapter", remedy)
-    return Finding("WebGPU", "ok", adapters)
+    return Finding("WebGPU", "ok", "; ".join(adapters))
 
 
 def cache() -> Finding:

@@ -17,6 +17,7 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.settings import read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
+from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
 from tinygpt.models import locate
 from tinygpt.runs import RunFolder, writing
@@ -79,12 +80,14 @@ def evaluate(
         text = open_corpus(choice, output, remedy=OF_MEASURED).text
     else:
         text = part_of(choice, part, checkpoint, output)
-    scorer = on_engine(checkpoint, exact_choice(engine, device, threads))
+    scorer, described = on_engine(checkpoint, exact_choice(engine, device, threads), work_of(checkpoint, text))
+    if not json:
+        output.facts([("engine", described)])
     result = score(scorer, text)
     run_now(scorer.close())
     if per_byte is not None:
         write_per_byte(per_byte, text, result)
-    show(output, choice, part, len(text), result)
+    show(output, choice, part, len(text), result, scorer.describe())
 
 
 class OwnTexts(NamedTuple):
@@ -120,6 +123,12 @@ def exact_choice(engine: str | None, device: str | None, threads: int | None) ->
     return EngineChoice(**engine_changes(engine, device, "float32", threads=threads))
 
 
+def work_of(checkpoint: Checkpoint, text: bytes) -> Work:
+    """Windows of which each scores half of its bytes, forward only."""
+    model, train = checkpoint.config.model, checkpoint.config.train
+    return Work(steps=2 * len(text) / model.ctx / train.batch / 3)
+
+
 def score(engine: Engine, text: bytes) -> Evaluation:
     from tinygpt.evaluation import evaluate as evaluate_text
 
@@ -140,12 +149,12 @@ def write_per_byte(path: Path, text: bytes, result: Evaluation) -> None:
             rows.writerows((i, text[i], f"{loss:.6f}") for i, loss in enumerate(result.per_byte, start=1))
 
 
-def show(output: Output, choice: DataChoice, split: str, length: int, result: Evaluation) -> None:
+def show(output: Output, choice: DataChoice, split: str, length: int, result: Evaluation, device: str) -> None:
     if output.json:
         from tinygpt.formats.plain_json import dumps
 
         numbers = {"loss": result.loss, "perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
-        typer.echo(dumps({"text": choice.title(), "split": split, "bytes": length, **numbers}))
+        typer.echo(dumps({"text": choice.title(), "split": split, "bytes": length, **numbers, "device": device}))
         return
     output.facts(
         [

@@ -10,11 +10,13 @@ from typing import Annotated
 from tinygpt.cli import options
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option, with_settings
+from tinygpt.cli.output import Output
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.core.text import StreamDecoder
+from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_limited
 from tinygpt.terminal import printable
@@ -57,7 +59,8 @@ def sample(
     prompt_bytes, stops = read_prompt(prompt), stop_bytes(stop)
     choice = EngineChoice(**engine_changes(engine, device, threads=threads))
     checkpoint = open_model(model, adapter)
-    player = on_engine(checkpoint, choice)
+    player, described = on_engine(checkpoint, choice, Work(written=settings.tokens))
+    Output().aside(described)
     writer = RawWriter() if raw else TextWriter(prompt_bytes)
     ctx = checkpoint.config.model.ctx
     run_now(generate(player, ctx, prompt_bytes, settings, stops, writer.push, time.perf_counter))
