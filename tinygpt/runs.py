@@ -1,7 +1,7 @@
 """A training run on disk: a folder whose files stay readable whenever the process dies.
 
 config.toml            every setting, the corpus with its sha256, and the engine; `train --config` takes it
-metrics.jsonl          one JSON object per line: steps and validations
+metrics.jsonl          one JSON object per line: steps, validations, and how long each session of training took on what
 samples.txt            what the model wrote on the way
 checkpoints/last.tinygpt, checkpoints/best.tinygpt, and those that are kept, as checkpoints/step-000500.tinygpt
 loss.png               drawn when the run ends or is interrupted, or when one that was killed is resumed
@@ -27,7 +27,11 @@ from tinygpt.locks import only_writer
 if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
 
-METRICS = {"step": ("loss", "lr", "tokens_per_s", "eta_s"), "eval": ("val_loss",)}
+METRICS = {
+    "step": ("loss", "lr", "tokens_per_s", "eta_s"),
+    "eval": ("val_loss",),
+    "session": ("from", "seconds"),
+}
 LOCK = ".lock"
 PARTIAL = ".*.partial"
 KEPT_NAME = re.compile(r"step-(\d{6,})\.tinygpt")
@@ -120,8 +124,8 @@ class RunFolder:
             os.replace(partial, self.config)
 
     def record(self, event: dict[str, Any]) -> None:
-        """Keep a training event: steps and validations as metrics, samples as text."""
-        if event["event"] in ("step", "eval"):
+        """Keep an event: of steps, validations and sessions as metrics, of samples as text."""
+        if event["event"] in METRICS:
             with writing(self.metrics):
                 if self._metrics_file is None:
                     self._metrics_file = self.metrics.open("ab", buffering=0)

@@ -76,8 +76,10 @@ def test_ctrl_c_saves_and_the_resumed_run_is_the_same(text_file: Path, straight_
     assert f"tinygpt train --resume {run}" in stopped.stderr.decode() and b"Traceback" not in stopped.stderr
     assert json.loads(stopped.stdout.splitlines()[-1])["reason"] == "stopped"
     assert 25 <= last(run).state.step < 60 and (run / "loss.png").exists()
+    reached = last(run).state.step
     succeed("train", "--resume", run, "--quiet")
     assert_same_run(straight_run, run)
+    assert [(row["from"], row["step"]) for row in metrics(run, "session")] == [(0, reached), (reached, 60)]
 
 
 def test_kill_9_during_a_save_leaves_the_one_before(text_file: Path, straight_run: Path, tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ def test_the_folder_is_complete(straight_run: Path, text_file: Path) -> None:
     assert [event["step"] for event in metrics(straight_run)] == list(range(1, 61))
     assert [event["step"] for event in metrics(straight_run, "eval")] == [10, 20, 30, 40, 50, 60]
     assert metrics(straight_run)[0].keys() == {"event", "step", "loss", "grad_norm", "lr", "tokens_per_s", "eta_s"}
+    (session,) = metrics(straight_run, "session")
+    assert (session["from"], session["step"]) == (0, 60) and 0 < session["seconds"] < 60
+    assert session["device"].startswith("native C++")
     assert re.findall(r"^──── step (\d+) ────$", (straight_run / "samples.txt").read_text(), re.M) == ["20", "40", "60"]
     assert (straight_run / "loss.png").read_bytes().startswith(b"\x89PNG")
     last = load_tinygpt(straight_run / "checkpoints/last.tinygpt")

@@ -117,7 +117,7 @@ def train_in(
     report: RunReport,
 ) -> str:
     """Run the loop and report on it; why it ended."""
-    run = settings.run
+    run, first, device = settings.run, progress.step, engine.describe()
     past = folder.read_metrics() if folder is not None else []
     display = output.display(settings.preset)
     report.before(progress, display)
@@ -131,7 +131,9 @@ def train_in(
 
         def end(reason: str) -> None:
             display.end()
-            close(folder, settings, engine, reason)
+            seconds = round(host.now() - trainer.began, 3)
+            session = {"event": "session", "from": first, "step": progress.step, "seconds": seconds, "device": device}
+            close(folder, settings, engine, reason, session)
             report.ended(reason, progress, host.train_loss(), display)
 
         reason = run_to_end(trainer, end)
@@ -159,12 +161,18 @@ def prepared_folder(job: Job, settings: TrainSettings, corpus: str, progress: Pr
     return folder
 
 
-def close(folder: RunFolder | None, settings: TrainSettings, engine: Engine, reason: str) -> None:
-    """Draw the curve, unless the end was to come at once. A run that failed keeps its own error, whatever happens."""
+def close(
+    folder: RunFolder | None, settings: TrainSettings, engine: Engine, reason: str, session: dict[str, Any]
+) -> None:
+    """Note how long it took and draw the curve, unless the end was to come at once.
+
+    A run that failed keeps its own error, whatever happens.
+    """
     run_now(engine.close())
     if folder is None or reason == "interrupted":
         return
     with suppress(*((TinyGPTError,) if reason in ("failed", "diverged") else ())):
+        folder.record(session)
         draw(folder, settings)
 
 
