@@ -6,7 +6,8 @@ from tinygpt.core.ops.record import RING
 from tinygpt.core.ops.sample import NO_NUMBER, OVER, STOP, STOPPED, WRITTEN
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run.contract import Player
-from tinygpt.core.run.engine import Machine, ProgramEngine
+from tinygpt.core.run.engine import ProgramEngine
+from tinygpt.core.run.machine import Machine
 
 
 class FakeMachine(Machine):

@@ -15,7 +15,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS, Lowered
 from tinygpt.core.run.contract import Player
-from tinygpt.core.run.engine import Machine
+from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import State, TerminalEngine, flat_bytes
 from tinygpt.engines.crew import Crew
 from tinygpt.engines.machine import check_memory, check_threads, cores

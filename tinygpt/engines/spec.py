@@ -15,7 +15,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.ops.op import Op, Tensor, bits_float
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run.contract import Player
-from tinygpt.core.run.engine import Machine
+from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import State, TerminalEngine, flat_bytes
 from tinygpt.kernels.spec import SPEC
 

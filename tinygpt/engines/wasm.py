@@ -8,7 +8,7 @@ from typing import Any
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.run.engine import Machine
+from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import State, TerminalEngine
 from tinygpt.engines.driven import DrivenPlayer
 from tinygpt.engines.machine import check_threads

@@ -12,7 +12,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.run.contract import Player
-from tinygpt.core.run.engine import Machine
+from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import State, TerminalEngine, flat_bytes
 from tinygpt.engines.gpu import Gpu, Progress, explained, record
 from tinygpt.kernels.init import initial_weights

@@ -8,7 +8,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.playbook import device_of
-from tinygpt.core.run.engine import Machine
+from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import State, TerminalEngine
 from tinygpt.engines.driven import DrivenPlayer
 from tinygpt.engines.runner import Runner

@@ -13,8 +13,8 @@ from tinygpt.core.config import SampleConfig
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.ops.sample import NO_NUMBER, OVER, STOPPED, WRITTEN
 from tinygpt.core.rng import sample_uniform
-from tinygpt.core.run.engine import choice_words
 from tinygpt.core.run.sampler import nucleus
+from tinygpt.core.run.writing import choice_words
 
 DRAWS = 60
 NEAR = 1e-5  # of the whole: float32 sums may put a draw that falls so close to a boundary on its other side

@@ -4,31 +4,19 @@ A step needs nothing from its host. The texts, the counters, the rates of the st
 beside the weights, so the host asks for a block of steps, or of bytes, and reads what they left.
 """
 
-import struct
-
-from tinygpt.core.config import RunConfig, SampleConfig
+from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.models.programs import WRITING, training_modes, with_start
-from tinygpt.core.ops.op import Tensor, float_bits, signed
+from tinygpt.core.models.programs import training_modes
+from tinygpt.core.ops.op import float_bits
 from tinygpt.core.ops.record import RING
-from tinygpt.core.ops.sample import (
-    CHOICE_WORDS,
-    FIRST,
-    NO_NUMBER,
-    OVER,
-    SEED,
-    STOP,
-    TEMPERATURE,
-    TOP_K,
-    TOP_P,
-    WRITTEN,
-)
-from tinygpt.core.optimizers import LIVE, check_slots, optimizer_of, slot_names
-from tinygpt.core.run.contract import Engine, Player, StepMetrics
+from tinygpt.core.optimizers import check_slots, optimizer_of, slot_names
+from tinygpt.core.run.contract import StepMetrics
+from tinygpt.core.run.machine import Machine
 from tinygpt.core.run.sampler import NOT_FINITE, NotFinite
 from tinygpt.core.run.schedule import average_rate
+from tinygpt.core.run.writing import WritingEngine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,139 +30,18 @@ OF_THE_LOOP = ("steps", "patience", "eval_every", "sample_every", "checkpoint_ev
 UNPLANNED = OF_THE_LOOP + ("lr", "schedule", "warmup", "min_lr", "matrix_lr", "weight_decay")
 
 
-class Machine:
-    """What can plan programs for a device and open players there."""
-
-    name = "machine"
-    starts = "init"  # the program that makes start values; where there is none, `start_values` has them
-
-    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
-        raise NotImplementedError
-
-    async def open(self, lowered: "Any") -> Player:
-        """A player whose buffers are all zeros."""
-        raise NotImplementedError
-
-    async def start_values(self, config: RunConfig) -> "Any":
-        """The weights of an untrained model in the file's order, as `Player.write` takes them."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """No more players will be asked for."""
-
-    def zeros(self, size: int) -> "Any":
-        """So many bytes, as `Player.write` takes them."""
-        return bytes(size)
-
-    def describe(self) -> str:
-        return self.name
-
-
-class ProgramEngine(Engine):
-    """Memory is taken when it is known for what: by `load_corpus`, or by the first use."""
+class ProgramEngine(WritingEngine):
+    """Steps, measurements and states, over an engine's memory (planned.py) and its texts (writing.py)."""
 
     def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None) -> None:
         """`state` is what the model begins with; without one, start values are drawn."""
         if state is not None:
             self.check_state(state, config)
-        self.config = config
-        self.machine = machine
-        self.name = machine.name
-        self.state = state  # not yet in the player
-        self.description = ""  # of the player that was closed
-        self.lowered: Any = None
-        self.player: Any = None  # a Player, once it is known for what
-        self.text_bytes = (0, 0)
+        WritingEngine.__init__(self, config, machine, state)
         self.step = 0  # of the steps asked for, the last
         self.read = 0  # of those whose metrics are read
         self.known = 0  # of those whose rates are in the table
-        self.cached = 0  # rows of the KV cache that are filled
-        self.drawn = 0  # bytes of the text that were taken from the player
         self.stopping = False
-
-    def describe(self) -> str:
-        if self.player is not None:
-            return str(self.player.describe())
-        return self.description or self.machine.describe()
-
-    # --- memory ----------------------------------------------------------------------------------------------
-
-    async def require(self, modes: list[str]) -> None:
-        """Have these programs planned, on top of what is there."""
-        missing = [mode for mode in modes if self.lowered is None or mode not in self.lowered.modes]
-        if missing or self.player is None:
-            await self.plan((self.lowered.modes if self.lowered is not None else []) + missing)
-
-    async def plan(self, modes: list[str]) -> None:
-        """Take memory for these programs; what lived in the memory before lives on."""
-        modes = with_start(self.config, modes)
-        begins = self.player is None and self.state is None
-        if begins and self.machine.starts and self.machine.starts not in modes:
-            modes = modes + [self.machine.starts]
-        lowered = self.machine.lower(self.config, modes, self.text_bytes[0], self.text_bytes[1])
-        player = await self.machine.open(lowered)
-        before, self.lowered, self.player = (self.lowered, self.player), lowered, player
-        self.threads, self.software = player.threads, player.software
-        try:
-            if before[1] is not None:
-                await self.take_over(before[0], before[1])
-                if LIVE not in [tensor.name for tensor in before[0].tensors]:
-                    await self.rejoin()
-            elif self.state is not None:
-                state, self.state = self.state, None
-                await self.import_state(state)
-            else:
-                await self.start(player)
-        except BaseException:
-            await player.close()
-            self.lowered, self.player = before
-            raise
-        if before[1] is not None:
-            await before[1].close()
-
-    async def start(self, player: Player) -> None:
-        """Start values, in memory that is all zeros."""
-        if self.machine.starts:
-            await player.run(self.machine.starts, 1)
-        else:
-            await player.write(self.vector_places("weights"), await self.machine.start_values(self.config))
-        await self.rejoin()
-
-    async def rejoin(self) -> None:
-        """Where weights are averages: the steps to come begin with the weights that are there."""
-        if "rejoin" in self.lowered.modes:
-            await self.player.run("rejoin", 1)
-
-    async def take_over(self, lowered: "Any", player: Player) -> None:
-        """What outlives a run, from the player before this one."""
-        for tensor in lowered.tensors:
-            if tensor.size and self.has(tensor.name) and self.tensor(tensor.name).shape == tensor.shape:
-                data = await player.read(lowered.places(tensor, 0, tensor.size))
-                await self.player.write(self.lowered.places(self.tensor(tensor.name), 0, tensor.size), data)
-
-    def tensor(self, name: str) -> Tensor:
-        for tensor in self.lowered.tensors:
-            if tensor.name == name:
-                return tensor  # type: ignore[no-any-return]
-        raise TinyGPTError(f"no program that was planned has {name}; this is a bug")
-
-    def has(self, name: str) -> bool:
-        return self.lowered is not None and name in [tensor.name for tensor in self.lowered.tensors]
-
-    async def write(self, name: str, data: "Any", start: int = 0) -> None:
-        """Whole words of a small tensor."""
-        await self.player.write(self.lowered.places(self.tensor(name), start, len(data) // 4), data)
-
-    async def write_ints(self, name: str, values: "list[int]", start: int = 0) -> None:
-        await self.write(name, struct.pack(f"<{len(values)}i", *values), start)
-
-    async def read_words(self, name: str, kind: str, count: int) -> "tuple[Any, ...]":
-        """The first words of a tensor, as struct's `kind`."""
-        places = self.lowered.places(self.tensor(name), 0, count)
-        return struct.unpack(f"<{count}{kind}", await self.player.read(places))
-
-    async def read_floats(self, name: str, count: int) -> "tuple[float, ...]":
-        return await self.read_words(name, "f", count)
 
     # --- training --------------------------------------------------------------------------------------------
 
@@ -325,15 +192,6 @@ class ProgramEngine(Engine):
         """Of weights and slots, as a model file has them."""
         return self.vector_places("weights", *self.slots)
 
-    def vector_places(self, *names: str) -> "Places":
-        """Of vectors over all parameters, in the order of the model file: of each parameter one after the other."""
-        vectors = [self.tensor(name) for name in names]
-        places: Places = []
-        for move in sorted(self.lowered.memory.layout.moves, key=lambda move: move.offset):
-            for vector in vectors:
-                places += self.lowered.places(vector, move.start, move.size)
-        return places
-
     async def restart(self, config: RunConfig | None = None) -> bool:
         if config is not None:
             if not self.serves(config):
@@ -357,92 +215,7 @@ class ProgramEngine(Engine):
         same = self.config.replace(**{name: getattr(train, name) for name in UNPLANNED}) == config
         return same and validates(config, val_bytes) == validates(self.config, val_bytes)
 
-    async def export_state(self) -> "Any":
-        raise NotImplementedError
-
-    async def import_state(self, state: "Any") -> None:
-        raise NotImplementedError
-
-    # --- writing ---------------------------------------------------------------------------------------------
-
-    async def begin_text(self, window: bytes, settings: SampleConfig, first: int, stop: bytes) -> bytes:
-        await self.read_prompt(window, settings, first, stop)
-        return await self.new_bytes()
-
-    async def read_prompt(self, window: bytes, settings: SampleConfig, first: int, stop: bytes) -> None:
-        ctx = self.config.model.ctx
-        if not 1 <= len(window) <= ctx:
-            raise TinyGPTError(f"a prompt must have 1 to {ctx} bytes, not {len(window)}")
-        await self.require(WRITING)
-        await self.write_ints("prompt", list(window) + [0] * (ctx - len(window)))
-        await self.write_ints("choice", choice_words(settings, first, stop))
-        await self.start_at(len(window) - 1)
-        await self.player.run("prefill", 1)
-        self.cached = len(window)
-
-    async def start_at(self, position: int) -> None:
-        await self.write_ints("position", [position])
-        await self.write_ints("cursor", [0, 0])
-        self.drawn = 0
-
-    async def continue_text(self, count: int) -> bytes:
-        done = await self.player.run("decode", min(count, self.config.model.ctx - self.cached))
-        self.cached += done
-        return await self.new_bytes()
-
-    async def new_bytes(self) -> bytes:
-        """What was drawn since the last call."""
-        cursor, written = self.tensor("cursor"), self.tensor("written")
-        places = self.lowered.places(cursor, 0, cursor.size) + self.lowered.places(written, 0, written.size)
-        words = struct.unpack(f"<{cursor.size + written.size}i", await self.player.read(places))
-        before, self.drawn = self.drawn, words[WRITTEN]
-        if words[OVER] == NO_NUMBER:
-            raise NotFinite(NOT_FINITE)
-        return bytes([words[cursor.size + place % written.size] for place in range(before, self.drawn)])
-
-    async def prefill(self, tokens: bytes) -> "list[float]":
-        await self.read_prompt(tokens, SampleConfig(temperature=0.0), 0, b"")
-        return list(await self.read_floats("next_logits", 256))
-
-    async def decode(self, token: int) -> "list[float]":
-        if not 0 <= token < 256:
-            raise TinyGPTError(f"a token must be a byte, 0 to 255, not {token}")
-        if self.cached >= self.config.model.ctx:
-            raise TinyGPTError(f"the context of {self.config.model.ctx} bytes is full; prefill again")
-        await self.write_ints("token", [token])
-        await self.start_at(self.cached)
-        await self.player.run("decode", 1)
-        self.cached += 1
-        return list(await self.read_floats("next_logits", 256))
-
-    # --- the rest --------------------------------------------------------------------------------------------
-
-    async def clock(self, mode: str) -> "list[Any]":
-        """Each op of a program with its seconds."""
-        await self.require([mode])
-        return self.lowered.op_times(mode, await self.player.clock(mode))  # type: ignore[no-any-return]
-
     def stop(self) -> None:
         self.stopping = True  # between two runs of a step too
         if self.player is not None:
             self.player.stop()
-
-    async def close(self) -> None:
-        if self.player is not None:
-            self.description = self.describe()
-            await self.player.close()
-            self.player = None
-        self.machine.close()
-
-
-def choice_words(settings: SampleConfig, first: int, stop: bytes) -> "list[int]":
-    """How bytes are to be drawn, as the kernel `sample` takes it."""
-    words = [0] * CHOICE_WORDS
-    words[SEED] = settings.seed
-    words[FIRST] = first
-    words[TEMPERATURE] = float_bits(settings.temperature)
-    words[TOP_P] = float_bits(settings.top_p)
-    words[TOP_K] = settings.top_k
-    for byte in stop:
-        words[STOP + byte // 32] |= 1 << (byte % 32)
-    return [signed(word) for word in words]

@@ -21,7 +21,8 @@ from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.playbook import device_of
 from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
 from tinygpt.core.run.contract import Player
-from tinygpt.core.run.engine import Machine, ProgramEngine
+from tinygpt.core.run.engine import ProgramEngine
+from tinygpt.core.run.machine import Machine
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
 from tinygpt.core.run.sampler import generate

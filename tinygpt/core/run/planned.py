@@ -1,0 +1,135 @@
+"""An engine's memory: programs that are planned when they are asked for, on a player."""
+
+import struct
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.programs import with_start
+from tinygpt.core.ops.op import Tensor
+from tinygpt.core.optimizers import LIVE
+from tinygpt.core.run.contract import Engine, Player
+from tinygpt.core.run.machine import Machine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tinygpt.core.run.contract import Places
+
+
+class PlannedEngine(Engine):
+    """Takes memory when it is known for what; what lives in it lives on when there are more programs to play."""
+
+    def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None) -> None:
+        """`state` is what the model begins with; without one, start values are drawn."""
+        self.config = config
+        self.machine = machine
+        self.name = machine.name
+        self.state = state  # not yet in the player
+        self.description = ""  # of the player that was closed
+        self.lowered: Any = None
+        self.player: Any = None  # a Player, once it is known for what
+        self.text_bytes = (0, 0)
+
+    def describe(self) -> str:
+        if self.player is not None:
+            return str(self.player.describe())
+        return self.description or self.machine.describe()
+
+    async def require(self, modes: list[str]) -> None:
+        """Have these programs planned, on top of what is there."""
+        missing = [mode for mode in modes if self.lowered is None or mode not in self.lowered.modes]
+        if missing or self.player is None:
+            await self.plan((self.lowered.modes if self.lowered is not None else []) + missing)
+
+    async def plan(self, modes: list[str]) -> None:
+        """Take memory for these programs; what lived in the memory before lives on."""
+        modes = with_start(self.config, modes)
+        begins = self.player is None and self.state is None
+        if begins and self.machine.starts and self.machine.starts not in modes:
+            modes = modes + [self.machine.starts]
+        lowered = self.machine.lower(self.config, modes, self.text_bytes[0], self.text_bytes[1])
+        player = await self.machine.open(lowered)
+        before, self.lowered, self.player = (self.lowered, self.player), lowered, player
+        self.threads, self.software = player.threads, player.software
+        try:
+            if before[1] is not None:
+                await self.take_over(before[0], before[1])
+                if LIVE not in [tensor.name for tensor in before[0].tensors]:
+                    await self.rejoin()
+            elif self.state is not None:
+                state, self.state = self.state, None
+                await self.import_state(state)
+            else:
+                await self.start(player)
+        except BaseException:
+            await player.close()
+            self.lowered, self.player = before
+            raise
+        if before[1] is not None:
+            await before[1].close()
+
+    async def start(self, player: Player) -> None:
+        """Start values, in memory that is all zeros."""
+        if self.machine.starts:
+            await player.run(self.machine.starts, 1)
+        else:
+            await player.write(self.vector_places("weights"), await self.machine.start_values(self.config))
+        await self.rejoin()
+
+    async def rejoin(self) -> None:
+        """Where weights are averages: the steps to come begin with the weights that are there."""
+        if "rejoin" in self.lowered.modes:
+            await self.player.run("rejoin", 1)
+
+    async def take_over(self, lowered: "Any", player: Player) -> None:
+        """What outlives a run, from the player before this one."""
+        for tensor in lowered.tensors:
+            if tensor.size and self.has(tensor.name) and self.tensor(tensor.name).shape == tensor.shape:
+                data = await player.read(lowered.places(tensor, 0, tensor.size))
+                await self.player.write(self.lowered.places(self.tensor(tensor.name), 0, tensor.size), data)
+
+    def tensor(self, name: str) -> Tensor:
+        for tensor in self.lowered.tensors:
+            if tensor.name == name:
+                return tensor  # type: ignore[no-any-return]
+        raise TinyGPTError(f"no program that was planned has {name}; this is a bug")
+
+    def has(self, name: str) -> bool:
+        return self.lowered is not None and name in [tensor.name for tensor in self.lowered.tensors]
+
+    async def write(self, name: str, data: "Any", start: int = 0) -> None:
+        """Whole words of a small tensor."""
+        await self.player.write(self.lowered.places(self.tensor(name), start, len(data) // 4), data)
+
+    async def write_ints(self, name: str, values: "list[int]", start: int = 0) -> None:
+        await self.write(name, struct.pack(f"<{len(values)}i", *values), start)
+
+    async def read_words(self, name: str, kind: str, count: int) -> "tuple[Any, ...]":
+        """The first words of a tensor, as struct's `kind`."""
+        places = self.lowered.places(self.tensor(name), 0, count)
+        return struct.unpack(f"<{count}{kind}", await self.player.read(places))
+
+    async def read_floats(self, name: str, count: int) -> "tuple[float, ...]":
+        return await self.read_words(name, "f", count)
+
+    def vector_places(self, *names: str) -> "Places":
+        """Of vectors over all parameters, in the order of the model file: of each parameter one after the other."""
+        vectors = [self.tensor(name) for name in names]
+        places: Places = []
+        for move in sorted(self.lowered.memory.layout.moves, key=lambda move: move.offset):
+            for vector in vectors:
+                places += self.lowered.places(vector, move.start, move.size)
+        return places
+
+    async def clock(self, mode: str) -> "list[Any]":
+        """Each op of a program with its seconds."""
+        await self.require([mode])
+        return self.lowered.op_times(mode, await self.player.clock(mode))  # type: ignore[no-any-return]
+
+    async def close(self) -> None:
+        if self.player is not None:
+            self.description = self.describe()
+            await self.player.close()
+            self.player = None
+        self.machine.close()
