@@ -114,12 +114,8 @@ class PlannedEngine(Engine):
         return await self.read_words(name, "f", count)
 
     def vector_places(self, *names: str) -> "Places":
-        """Of vectors over all parameters, in the order of the model file: of each parameter one after the other."""
-        vectors = [self.tensor(name) for name in names]
-        places: Places = []
-        for move in sorted(self.lowered.memory.layout.moves, key=lambda move: move.offset):
-            for vector in vectors:
-                places += self.lowered.places(vector, move.start, move.size)
+        """Of vectors over all parameters, in the order of the model file."""
+        places: Places = self.lowered.file_places([self.tensor(name) for name in names])
         return places
 
     async def clock(self, mode: str) -> "list[Any]":

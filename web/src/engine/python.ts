@@ -1,4 +1,4 @@
-// MicroPython in a worker, with tinygpt/core importable: the tab's half of tinygpt/core/tab/session.py.
+// MicroPython in a worker, with tinygpt/core importable: the other side of tinygpt/core/tab.
 import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
 import type { Place, Player } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
@@ -115,7 +115,7 @@ export function lastLine(error: unknown): string {
   return last.replace(/^(\w*Error|\w*Exception|JsException): /, "");
 }
 
-/** The player as tab/session.py's TabPlayer calls it: places and words are JSON. */
+/** The player as tab/engine.py's TabPlayer calls it: places and words are JSON. */
 export type Bridge = ReturnType<typeof bridge>;
 
 export function bridge(player: Player, isLost: () => boolean, onFault: (error: unknown) => void) {

@@ -7,14 +7,11 @@ floats behind its place the first begins. Kernels of every CPU build and number 
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.memory import Memory
-from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.models.programs import PROGRAMS
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Op, Program, Tensor
 from tinygpt.core.plan.layout import LINE
 from tinygpt.core.plan.memory import Plan, plan
-from tinygpt.core.plan.verify import MAX_DIM, verify
+from tinygpt.core.plan.programs import MadePrograms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,23 +20,7 @@ if TYPE_CHECKING:
 MAX_THREADS = 64
 
 
-def check_sizes(config: RunConfig) -> None:
-    """Refuse a run whose sizes a program's 32-bit words do not hold."""
-    rows = config.train.batch * config.model.ctx
-    if rows > MAX_DIM:
-        raise TinyGPTError(
-            f"batch {config.train.batch} × ctx {config.model.ctx} is {rows:,} rows, "
-            f"and at most {MAX_DIM:,} are possible; use a smaller batch or ctx"
-        )
-    count = parameter_count(config.model)
-    if count > MAX_DIM:
-        raise TinyGPTError(
-            f"this model has {count:,} parameters, "
-            f"and at most {MAX_DIM:,} are possible; use fewer layers or a smaller d_model"
-        )
-
-
-class Lowered:
+class Lowered(MadePrograms):
     """Everything a player on a CPU needs to know of some programs of a run: places in one arena, and words."""
 
     def __init__(
@@ -50,17 +31,11 @@ class Lowered:
         val_bytes: int = 0,
         kept: "tuple[str, ...]" = (),
     ) -> None:
-        """`kept` are tensors that have a place though no program names them."""
-        check_sizes(config)
-        self.modes = modes
-        self.memory = Memory(config, train_bytes, val_bytes)
-        made = [PROGRAMS[mode](config, self.memory) for mode in modes]
-        self.programs: dict[str, Program] = {program.mode: program for program in made}
+        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept)
+        made = [self.programs[mode] for mode in modes]
         scratch: dict[str, list[Tensor | None]] = {}
         for program in made:
-            verify(program)
             scratch[program.mode] = [scratch_tensor(index, op) for index, op in enumerate(program.ops)]
-        self.tensors = self.memory.named_in(made, list(kept))
         self.plan: Plan = plan(self.tensors, made, scratch)
         self.words: dict[str, list[int]] = {}
         self.commits: dict[str, int] = {}  # the word from which on a program cannot be abandoned
@@ -71,7 +46,6 @@ class Lowered:
         return self.plan.bytes()
 
     def places(self, tensor: Tensor, start: int, floats: int) -> list[list[int]]:
-        """Where a stretch of a persistent tensor lies: buffer, place and size in bytes."""
         return [[0, 4 * (self.plan.persistent_start(tensor) + start), 4 * floats]]
 
     def playbook(self) -> "dict[str, Any]":

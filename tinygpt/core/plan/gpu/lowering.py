@@ -1,16 +1,13 @@
 """From a program to what a GPU engine takes verbatim: buffers, pipelines, bindings and grids."""
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.models.memory import Memory
-from tinygpt.core.models.programs import PROGRAMS
 from tinygpt.core.ops.gpu import Device, Dispatch, Target, ceil_div
 from tinygpt.core.ops.linear import are_pair, backward
 from tinygpt.core.ops.op import Op, Program, Tensor
-from tinygpt.core.plan.cpu.lowering import check_sizes
 from tinygpt.core.plan.gpu.memory import FLAT, GpuPlan, plan_gpu, segments_of
 from tinygpt.core.plan.gpu.playbook import Pipelines, words
 from tinygpt.core.plan.layout import Layout, aligned
-from tinygpt.core.plan.verify import verify
+from tinygpt.core.plan.programs import MadePrograms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +47,7 @@ def lower_program(program: Program, target: Target) -> list[Dispatch]:
     return result
 
 
-class GpuLowered:
+class GpuLowered(MadePrograms):
     """Everything a GPU's player needs to know of some programs of a run."""
 
     def __init__(
@@ -62,28 +59,20 @@ class GpuLowered:
         val_bytes: int = 0,
         kept: "tuple[str, ...]" = (),
     ) -> None:
-        """`kept` are tensors that have a place though no program names them."""
-        check_sizes(config)
+        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept)
         self.device = device
-        self.modes = modes
-        self.memory = Memory(config, train_bytes, val_bytes)
-        made = [PROGRAMS[mode](config, self.memory) for mode in modes]
         self.slices = slices_of(config, self.memory.layout, device)
-        self.programs: dict[str, Program] = {program.mode: program for program in made}
-        self.tensors = self.memory.named_in(made, list(kept))
         self.segments = segments_of(self.memory, self.slices, device)
         self.dispatches: dict[str, list[Dispatch]] = {}
         target = Target(device, self.slices, self.segments)
-        for program in made:
-            verify(program)
-            self.dispatches[program.mode] = lower_program(program, target)
+        for mode in modes:
+            self.dispatches[mode] = lower_program(self.programs[mode], target)
         self.plan: GpuPlan = plan_gpu(self.tensors, self.segments, self.slices, device, self.dispatches)
 
     def bytes(self) -> int:
         return self.plan.bytes()
 
     def places(self, tensor: Tensor, start: int, floats: int) -> list[list[int]]:
-        """Where a stretch of a persistent tensor lies: buffer, place and size in bytes."""
         if tensor.kind not in FLAT:
             buffer, place = self.plan.fixed[tensor.name]
             return [[buffer, 4 * (place + start), 4 * floats]]

@@ -1,0 +1,58 @@
+"""Programs of a run, made and checked: what a lowering for any device begins with."""
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.programs import PROGRAMS
+from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.plan.verify import MAX_DIM, verify
+
+
+def check_sizes(config: RunConfig) -> None:
+    """Refuse a run whose sizes a program's 32-bit words do not hold."""
+    rows = config.train.batch * config.model.ctx
+    if rows > MAX_DIM:
+        raise TinyGPTError(
+            f"batch {config.train.batch} × ctx {config.model.ctx} is {rows:,} rows, "
+            f"and at most {MAX_DIM:,} are possible; use a smaller batch or ctx"
+        )
+    count = parameter_count(config.model)
+    if count > MAX_DIM:
+        raise TinyGPTError(
+            f"this model has {count:,} parameters, "
+            f"and at most {MAX_DIM:,} are possible; use fewer layers or a smaller d_model"
+        )
+
+
+class MadePrograms:
+    """Some programs of a run, by mode, and the tensors that outlive them."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int = 0,
+        val_bytes: int = 0,
+        kept: "tuple[str, ...]" = (),
+    ) -> None:
+        """`kept` are tensors that have a place though no program names them."""
+        check_sizes(config)
+        self.modes = modes
+        self.memory = Memory(config, train_bytes, val_bytes)
+        self.programs: dict[str, Program] = {mode: PROGRAMS[mode](config, self.memory) for mode in modes}
+        for mode in modes:
+            verify(self.programs[mode])
+        self.tensors = self.memory.named_in([self.programs[mode] for mode in modes], list(kept))
+
+    def places(self, tensor: Tensor, start: int, floats: int) -> list[list[int]]:
+        """Where a stretch of a persistent tensor lies: buffer, place and size in bytes."""
+        raise NotImplementedError
+
+    def file_places(self, vectors: list[Tensor]) -> list[list[int]]:
+        """Of vectors over all parameters, in the order of the model file: of each parameter one after the other."""
+        places: list[list[int]] = []
+        for move in sorted(self.memory.layout.moves, key=lambda move: move.offset):
+            for vector in vectors:
+                places += self.places(vector, move.start, move.size)
+        return places

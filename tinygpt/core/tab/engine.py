@@ -1,0 +1,145 @@
+"""Core's own engine over a player that JavaScript holds.
+
+Small memory crosses as 32-bit words in JSON; the corpus, the weights and the file's bytes stay in JavaScript, and
+Python holds their handles. web/src/engine/python.ts is the other side.
+"""
+
+import gc
+import json
+import struct
+
+from tinygpt.core.config import RunConfig
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.optimizers import slot_names
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.plan.gpu.lowering import GpuLowered
+from tinygpt.core.plan.gpu.playbook import device_of
+from tinygpt.core.run.contract import Player
+from tinygpt.core.run.engine import ProgramEngine
+from tinygpt.core.run.machine import Machine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tinygpt.core.run.contract import Places
+
+
+class Held:
+    """So many bytes that JavaScript holds."""
+
+    def __init__(self, handle: "Any", size: int) -> None:
+        self.handle = handle
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
+class TabState:
+    """A model's state outside of its player: weights and slots as a model file has them.
+
+    One that is not `whole` has zeros for its slots: it began as weights alone.
+    """
+
+    def __init__(self, step: int, held: Held, whole: bool = True) -> None:
+        self.step = step
+        self.held = held
+        self.whole = whole
+
+
+class TabPlayer(Player):
+    def __init__(self, bridge: "Any") -> None:
+        self.bridge = bridge
+        self.threads = int(bridge.threads())
+
+    def describe(self) -> str:
+        return str(self.bridge.describe())
+
+    async def write(self, places: "Places", data: "Any") -> None:
+        if isinstance(data, Held):
+            await self.bridge.put(json.dumps(places), data.handle)
+        else:
+            words = struct.unpack(f"<{len(data) // 4}i", data)
+            await self.bridge.write(json.dumps(places), json.dumps(list(words)))
+
+    async def read(self, places: "Places") -> bytes:
+        words = json.loads(await self.bridge.read(json.dumps(places)))
+        return struct.pack(f"<{len(words)}i", *words)
+
+    async def run(self, mode: str, times: int) -> int:
+        return int(await self.bridge.run(mode, times))
+
+    async def close(self) -> None:
+        self.bridge.close()
+
+
+class TabMachine(Machine):
+    """Plans for WebAssembly, or for the GPU whose facts it is given."""
+
+    def __init__(self, device: "dict[str, Any] | None") -> None:
+        self.name = "wasm" if device is None else "webgpu"
+        self.starts = "reset" if device is None else ""
+        self.device = device
+        self.page: Any = None
+        self.planned: Any = None  # what was asked for last, and its plan: the page sees it before memory is taken
+
+    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
+        wanted = (config, modes, train_bytes, val_bytes)
+        if self.planned is None or self.planned[0] != wanted:
+            self.planned = (wanted, self.lowered(config, modes, train_bytes, val_bytes))
+        return self.planned[1]
+
+    def lowered(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
+        kept = slot_names(config.train)  # even where a model only writes: it may go on to train
+        if self.device is None:
+            return Lowered(config, modes, train_bytes, val_bytes, kept)
+        device = device_of(self.device)
+        device.f16 = False  # what the page trains, it trains in float32
+        return GpuLowered(config, device, modes, train_bytes, val_bytes, kept)
+
+    async def open(self, lowered: "Any") -> TabPlayer:
+        playbook = json.dumps(lowered.playbook())
+        lowered.let_go()
+        self.planned = None
+        gc.collect()  # the heap is swept at every return to JavaScript
+        return TabPlayer(await self.page.open(playbook))
+
+    async def start_values(self, config: RunConfig) -> Held:
+        """Drawn by WebAssembly."""
+        lowered = Lowered(config, ["init"])
+        places = json.dumps(lowered.file_places([lowered.memory.weights]))
+        drawn = await self.page.startValues(json.dumps(lowered.playbook()), places)
+        return Held(drawn, 4 * parameter_count(config.model))
+
+    def zeros(self, size: int) -> Held:
+        return Held(self.page.zeros(size), size)
+
+
+class TabEngine(ProgramEngine):
+    """States stay in JavaScript."""
+
+    def __init__(self, config: RunConfig, machine: TabMachine, state: "TabState | None", session: "Any") -> None:
+        """`session` attends to the page's wishes."""
+        ProgramEngine.__init__(self, config, machine, state)
+        self.session = session
+
+    def check_state(self, state: TabState, config: RunConfig) -> None:
+        """The file's reader, or the run before, has seen to it."""
+
+    async def export_state(self) -> "TabState | None":
+        """None where the page could not keep it."""
+        places = self.file_places()
+        handle = await self.player.bridge.take(json.dumps(places))
+        return None if handle is None else TabState(self.step, Held(handle, sum([place[2] for place in places])))
+
+    async def import_state(self, state: TabState) -> None:
+        await self.player.write(self.file_places(), state.held)
+        if not state.whole:
+            await self.rejoin()
+        await self.set_step(state.step)
+
+    async def agree(self, flag: bool) -> bool:
+        """Between two blocks: the moment for what the page has asked for meanwhile."""
+        await self.session.attend()
+        return flag
