@@ -10,6 +10,7 @@ from tinygpt.core import config, corpus, presets, rng, text
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models import parameters
 from tinygpt.core.models.programs import all_modes
+from tinygpt.core.ops.op import Tensor
 from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run import contract, sampler, schedule, trainer
@@ -46,6 +47,9 @@ print([bits(rng.sample_uniform(7, position)) for position in (0, 1, 2**33)])
 
 shaped = presets.preset("small").train.replace(schedule="cosine", warmup=10, steps=100)
 print([bits(schedule.learning_rate(shaped, step)) for step in (1, 9, 10, 11, 50, 99, 100, 200)])
+
+view = Tensor("qkv", (4, 300)).columns(201, 50).columns(7, 5)
+print(view, view.start, view.pitch, view.span(), view.offset(), view.root())
 
 logits = [((byte * 7919) % 997) / 128 for byte in range(256)]
 for settings in (

@@ -2,62 +2,18 @@
 
 import numpy as np
 import pytest
-from harness_cpp import AlignedArena, cpu_lanes, poisoned, replay
+from harness_cpp import AlignedArena, cpu_lanes, replay
+from watched import WatchedMachine
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.ops import KERNEL_NAMES
-from tinygpt.core.ops.op import Op
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import TerminalEngine
-from tinygpt.engines.native import STOP, NativeMachine, NativePlayer
-
-
-class WatchedMachine(NativeMachine):
-    async def open(self, lowered):
-        player = WatchedPlayer(lowered.playbook(), self.threads, self.lanes)
-        player.lowered = lowered
-        return player
-
-
-class WatchedPlayer(NativePlayer):
-    """Plays one op at a time and lets it read its tensors, write its outputs, and nothing else."""
-
-    async def run(self, mode, times):
-        for _ in range(times):
-            self.run_watched(mode)
-        return times
-
-    def run_watched(self, mode: str) -> None:
-        arena = self.memory.view(np.int32)
-        words, _ = self.programs[mode]
-        at = 0
-        for index, op in enumerate(self.lowered.programs[mode].ops):
-            before = arena.copy()
-            foreign, kept = self.outside(mode, index, op)
-            length = int(words[at + 1])
-            with poisoned(self.memory.ctypes.data, foreign):
-                assert self.play(words[at : at + length], length, 1) == 1
-            changed = np.flatnonzero(kept & (arena != before))
-            assert not changed.size, f"{mode} op {index}, {op.kernel}, wrote outside of its outputs: {changed[:8]}"
-            at += length
-
-    def outside(self, mode: str, index: int, op: Op) -> tuple[np.ndarray, np.ndarray]:
-        """Which floats of the arena the op may not read, and which it may not write."""
-        foreign, kept = np.ones((2, self.bytes // 4), bool)
-        plan = self.lowered.plan
-        for tensor in op.reads():
-            start = plan.start(mode, tensor)
-            foreign[start : start + tensor.size] = False
-        writes = [(plan.start(mode, tensor), tensor.size) for tensor in op.writes()]
-        if op.scratch_floats():
-            writes.append((plan.starts[mode][f"scratch.{index}"], op.scratch_floats()))
-        for start, size in writes:
-            foreign[start : start + size] = kept[start : start + size] = False
-        return foreign, kept
+from tinygpt.engines.native import STOP
 
 
 @pytest.mark.parametrize("lanes", cpu_lanes())
