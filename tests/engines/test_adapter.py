@@ -14,8 +14,7 @@ from tinygpt.core.models import programs
 from tinygpt.core.models.gpt import GptProgram
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.ops.op import Tensor
-from tinygpt.core.plan.cpu import lowering as cpu
-from tinygpt.core.plan.gpu import lowering as gpu
+from tinygpt.core.plan import programs as planned
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.spec import SpecMachine
@@ -106,8 +105,7 @@ class Adapted:
 
     def __init__(self, machine, config, lora, monkeypatch):
         memory, program = adapting(lora)
-        monkeypatch.setattr(cpu, "Memory", memory)
-        monkeypatch.setattr(gpu, "Memory", memory)
+        monkeypatch.setattr(planned, "Memory", memory)
         monkeypatch.setitem(programs.MODELS, "gpt", programs.MODELS["gpt"]._replace(whole=program))
         step = programs.forward_and_backward
         monkeypatch.setitem(programs.PROGRAMS, "adapted", lambda c, m: step(c, m, "adapted", accumulate=0, fed=True))
@@ -147,11 +145,8 @@ def test_logits_and_every_gradient_are_pytorchs(name, engine, monkeypatch):
     loss.backward()
 
     adapted = Adapted(machine_of(engine), config, lora, monkeypatch)
-    moves = adapted.lowered.memory.layout.moves
-    flat = np.zeros(adapted.lowered.memory.layout.size, np.float32)
-    for move in moves:
-        flat[move.start : move.start + move.size] = w[move.offset : move.offset + move.size]
-    adapted.write("weights", flat)
+    memory = adapted.lowered.memory
+    run_now(adapted.player.write(adapted.lowered.file_places([memory.weights]), w))
     adapted.write("tokens", np.ascontiguousarray(windows[:, :-1]))
     adapted.write("targets", np.ascontiguousarray(windows[:, 1:]))
     for row in rows:
@@ -165,7 +160,7 @@ def test_logits_and_every_gradient_are_pytorchs(name, engine, monkeypatch):
     check("logits", adapted.read("logits"), logits.detach().numpy())
     for row, tensor in zip(rows, lora_parameters(model), strict=True):
         check(row.name, adapted.read("d" + row.name), tensor.grad.numpy())
-    grads = adapted.read("grads")
-    of_base = np.concatenate([grads[m.start : m.start + m.size] for m in sorted(moves, key=lambda m: m.offset)])
+    grads, moves = adapted.read("grads"), sorted(memory.layout.moves, key=lambda move: move.offset)
+    of_base = np.concatenate([grads[move.start : move.start + move.size] for move in moves])
     check("the base's gradients", of_base, model.flat_grad())
     run_now(adapted.player.close())
