@@ -15,6 +15,8 @@ from test_cli_resume import KILL_AT_THIRD_SAVE, last, process
 
 from tinygpt.cli.settings import read_settings
 from tinygpt.core.presets import fine_tuning, preset_like
+from tinygpt.core.run.schedule import learning_rate
+from tinygpt.engines.auto import Here
 from tinygpt.formats import load_tinygpt, save_model, save_tinygpt
 from tinygpt.formats.checkpoint import vectors_of, weights_sha256
 from tinygpt.models import NAMED, load_model
@@ -118,8 +120,8 @@ def test_any_model_can_be_begun_with(
     assert settings.origin.sha256 == weights_sha256(weights)
     assert title in succeed("inspect", run).stdout
     first = load_model(f"{run}@1")
-    lr = settings.run.train.lr
-    assert 0 < np.abs(first.state.w - weights).max() <= 2 * lr  # one step of a fresh AdamW
+    lr = learning_rate(settings.run.train, 1)
+    assert 0.9 * lr < np.abs(first.state.w - weights).max() < 1.2 * lr  # a fresh AdamW's first step, and decay
     succeed("train", "--config", run / "config.toml", "--steps", 1, "--out", tmp_path / "again", "-q")
     assert metrics(tmp_path / "again")[0]["loss"] == metrics(run)[0]["loss"]
 
@@ -132,6 +134,7 @@ def test_the_shape_is_the_models_and_the_training_that_of_its_size(straight_run:
     assert preset_like(model) == "tiny"
     settings = fine_tuning(model)
     assert settings.model == model and settings.train.steps == 2000
+    assert (settings.train.lr, settings.train.warmup, settings.train.schedule) == (2e-3, 100, "cosine")
     assert "straight@best has layers 1, not 2, and a run that begins with a model keeps" in fault("--layers", 2)
     assert "has layers 1, not 6" in fault("--preset", "large")
     assert "has norm layernorm, not rmsnorm" in fault("--set", "norm=rmsnorm")
@@ -230,3 +233,24 @@ def test_a_kept_checkpoint_forks_its_run(straight_run: Path, tmp_path: Path) -> 
     succeed("train", "--resume", f"{straight_run}@last", "--steps", 62, "--out", fork, "-q")
     assert [event["step"] for event in metrics(fork)] == [61, 62] and last(straight_run).state.step == 60
     assert read_settings(fork / "config.toml").data == read_settings(straight_run / "config.toml").data
+
+
+# What `auto` took
+
+
+def test_the_engine_that_auto_took_is_said_with_the_reason(
+    straight_run: Path, text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Here, "may_have_gpu", lambda self: False)
+    monkeypatch.setattr(Here, "may_have_cuda", lambda self: False)
+    run, shape = tmp_path / "run", [*SHORT[: SHORT.index("--threads")], *CALM]
+    command = ["train", *shape, "--file", text_file, "--steps", 2]
+    assert " (no GPU here)\n" in succeed(*command, "--out", run).stdout
+    assert read_settings(run / "config.toml").engine.name == "native"
+    start = json.loads(succeed(*command, "--out", tmp_path / "json", "--json").stdout.splitlines()[0])
+    assert (start["engine"], start["why"]) == ("native", "no GPU here")
+    assert "(no GPU here)" in succeed("eval", straight_run).stdout
+    assert "(no GPU here)" not in succeed("eval", straight_run, "--engine", "native").stdout
+    assert succeed("sample", straight_run, "--tokens", 3).stderr == ""  # no terminal looks on
+    bench = succeed("bench", "--engines", "auto", "--presets", "tiny", "--batch", 1, "--seconds", 0.01).stdout
+    assert "auto is native: no GPU here\n" in bench

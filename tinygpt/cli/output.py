@@ -45,9 +45,9 @@ class Output:
         """A line for people, never wrapped: it may hold a path to copy."""
         self.console.print(text, soft_wrap=True)
 
-    def facts(self, rows: list[tuple[str, str]]) -> None:
+    def facts(self, rows: list[tuple[str, str]], name_to_come: str = "") -> None:
         """Names beside values."""
-        width = max(len(name) for name, _ in rows) + 2
+        width = max(len(name) for name in (name_to_come, *[name for name, _ in rows])) + 2
         for name, value in rows:
             self.say(Text.assemble((name.ljust(width), "dim"), one_line(value)))
 

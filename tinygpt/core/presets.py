@@ -20,6 +20,8 @@ PRESETS = (
     Preset("behemoth", 24, 1280, 20, 512, 1, 50),
 )
 DEFAULT_PRESET = "small"
+# docs/cli.md#fine-tuning has the measurement that these come from.
+FINE_TUNING = {"optimizer": "adamw", "lr": 2e-3, "schedule": "cosine", "min_lr": 2e-4}
 
 
 def preset_names() -> list[str]:
@@ -54,4 +56,4 @@ def preset_like(model: ModelConfig) -> str:
 def fine_tuning(model: ModelConfig) -> RunConfig:
     """A run that begins with a trained model: as the preset of its size, but gentle with what the weights know."""
     train = preset(preset_like(model)).train
-    return RunConfig(model, train)
+    return RunConfig(model, train.replace(warmup=min(100, train.steps // 10), **FINE_TUNING))

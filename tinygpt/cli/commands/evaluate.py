@@ -35,6 +35,7 @@ EXAMPLES = """Examples:
   tinygpt eval model.tinygpt --file poem.txt --per-byte losses.csv
 """
 SPLITS = ("val", "train", "all")
+LAST_NAME = "bits per byte"
 
 
 def evaluate(
@@ -81,13 +82,12 @@ def evaluate(
     else:
         text = part_of(choice, part, checkpoint, output)
     scorer, described = on_engine(checkpoint, exact_choice(engine, device, threads), work_of(checkpoint, text))
-    if not json:
-        output.facts([("engine", described)])
+    output.facts([("engine", described), ("text", f"{choice.title()} ({part}): {len(text):,} bytes")], LAST_NAME)
     result = score(scorer, text)
     run_now(scorer.close())
     if per_byte is not None:
         write_per_byte(per_byte, text, result)
-    show(output, choice, part, len(text), result, scorer.describe())
+    show(output, choice, part, len(text), result, described)
 
 
 class OwnTexts(NamedTuple):
@@ -149,18 +149,17 @@ def write_per_byte(path: Path, text: bytes, result: Evaluation) -> None:
             rows.writerows((i, text[i], f"{loss:.6f}") for i, loss in enumerate(result.per_byte, start=1))
 
 
-def show(output: Output, choice: DataChoice, split: str, length: int, result: Evaluation, device: str) -> None:
+def show(output: Output, choice: DataChoice, split: str, length: int, result: Evaluation, engine: str) -> None:
     if output.json:
         from tinygpt.formats.plain_json import dumps
 
         numbers = {"loss": result.loss, "perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
-        typer.echo(dumps({"text": choice.title(), "split": split, "bytes": length, **numbers, "device": device}))
+        typer.echo(dumps({"text": choice.title(), "split": split, "bytes": length, **numbers, "engine": engine}))
         return
     output.facts(
         [
-            ("text", f"{choice.title()} ({split}): {length:,} bytes"),
             ("loss", f"{result.loss:.4f} nats per byte"),
             ("perplexity", f"{result.perplexity:.3f}"),
-            ("bits per byte", f"{result.bits_per_byte:.4f}"),
+            (LAST_NAME, f"{result.bits_per_byte:.4f}"),
         ]
     )

@@ -14,7 +14,7 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.settings import parse_assignments
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import Preset
+from tinygpt.core.presets import FINE_TUNING, Preset
 from tinygpt.engines.select import changed
 from tinygpt.runs import RunFolder
 
@@ -58,7 +58,8 @@ def train(
         option(
             "--init-from",
             metavar="MODEL",
-            help="begin with this model's weights: fine-tune it. A run, a file, or a name, as `sample` takes it",
+            help="begin with this model's weights: fine-tune it. A run, a file, or a name, as `sample` takes it; "
+            f"unless stated with lr {FINE_TUNING['lr']:g}, warm-up and {FINE_TUNING['schedule']} schedule",
             panel="Run",
         ),
     ] = None,
