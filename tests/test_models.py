@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "formats"))
 from format_samples import assert_same, sample_checkpoint
 
-from tinygpt import models
+from tinygpt import zoo
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.formats import save_huggingface, save_tinygpt
 from tinygpt.models import load_model, locate
@@ -59,8 +59,9 @@ def test_a_checkpoint_knows_its_run_and_a_file_of_its_own_has_none(run, tmp_path
 def test_models_by_name_come_behind_paths(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     named, own = sample_checkpoint(seed=5), sample_checkpoint(seed=6)
-    save_tinygpt("packaged", named)
-    monkeypatch.setitem(models.NAMED, "bard", tmp_path / "packaged")
+    (tmp_path / "packaged").mkdir()
+    save_tinygpt("packaged/bard.tinygpt", named)
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path / "packaged")
     assert_same(named, load_model("bard"))
     with pytest.raises(TinyGPTError, match="no such file, and no model of that name; did you mean 'bard'"):
         load_model("bardd")

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.files import faults_of
 from tinygpt.runs import RunFolder
+from tinygpt.zoo import named
 
 if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
-
-NAMED: dict[str, Path] = {}  # models that come with the package
 
 
 class Located(NamedTuple):
@@ -34,12 +33,12 @@ def locate(model: str | os.PathLike[str]) -> Located:
             return best_of(RunFolder(path)) if RunFolder(path).checkpoints.is_dir() else Located(path)
         if os.path.lexists(path):
             return Located(path, run_around(path))
-        if os.fspath(path) in NAMED:
-            return Located(NAMED[os.fspath(path)])
+        if os.fspath(path) in named():
+            return Located(named()[os.fspath(path)])
         folder, _, which = os.fspath(path).rpartition("@")
         if folder and RunFolder(Path(folder)).checkpoints.is_dir():
             return checkpoint_of(RunFolder(Path(folder)), which)
-        close = nearest(os.fspath(path), list(NAMED))
+        close = nearest(os.fspath(path), list(named()))
         meant = f"; did you mean '{close}'?" if close else ""
         raise TinyGPTError(f"there is no such file, and no model of that name{meant}")
 

@@ -13,13 +13,14 @@ import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, succeed, tinygpt
 from test_cli_resume import KILL_AT_THIRD_SAVE, last, process
 
+from tinygpt import zoo
 from tinygpt.cli.settings import read_settings
 from tinygpt.core.presets import fine_tuning, preset_like
 from tinygpt.core.run.schedule import learning_rate
 from tinygpt.engines.auto import Here
 from tinygpt.formats import load_tinygpt, save_model, save_tinygpt
 from tinygpt.formats.checkpoint import vectors_of, weights_sha256
-from tinygpt.models import NAMED, load_model
+from tinygpt.models import load_model
 from tinygpt.runs import RunFolder
 
 SHORT = ["--preset", "tiny", *TINY, *CALM]
@@ -104,8 +105,8 @@ def test_any_model_can_be_begun_with(
         model, title = Path(f"{straight_run}@last"), "straight@last"
         weights = load_model(model).state.w
     elif kind == "name":
-        model, title = Path("bard"), "bard"
-        monkeypatch.setitem(NAMED, "bard", straight_run / "checkpoints/best.tinygpt")
+        model, title = Path("best"), "best"
+        monkeypatch.setattr(zoo, "FOLDER", straight_run / "checkpoints")
     elif kind != "run":
         model = tmp_path / {"file": "m.tinygpt", "weights": "w.tinygpt", "safetensors": "m.safetensors"}.get(kind, "hf")
         title = model.name

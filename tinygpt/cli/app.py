@@ -19,6 +19,7 @@ from tinygpt.cli.commands import (
     evaluate,
     files,
     lora,
+    models,
     play,
     presets,
     program,
@@ -112,6 +113,7 @@ def root(
 
 app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.command(epilog=models.EXAMPLES)(models.models)
 app.command(epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.add_typer(lora.lora, name="lora")

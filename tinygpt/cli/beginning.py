@@ -15,7 +15,8 @@ from tinygpt.cli.training import Job
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_PRESET
-from tinygpt.models import NAMED, locate
+from tinygpt.models import locate
+from tinygpt.zoo import named
 
 if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
@@ -50,7 +51,7 @@ def changed(settings: TrainSettings, preset: str | None, changes: Changes, texts
 def kept_name(model: Path) -> str:
     """MODEL as config.toml keeps it: a name that comes with the package, or a full path."""
     place = locate(model).path
-    return os.fspath(model) if NAMED.get(os.fspath(model)) == place else full_path(place)
+    return os.fspath(model) if named().get(os.fspath(model)) == place else full_path(place)
 
 
 def open_origin(origin: Origin) -> tuple[Checkpoint, Origin]:

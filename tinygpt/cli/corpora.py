@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
@@ -90,6 +90,20 @@ def choose_data(
     if name:
         return DataChoice(name=name, budget=budget or 0)
     return before._replace(budget=budget, sha256="") if budget else before
+
+
+def text_in(facts: Any) -> DataChoice:
+    """The text that a header speaks of; without a name where that is of a file, whose folder no header has."""
+    from tinygpt.data import is_corpus
+
+    stated = facts if isinstance(facts, dict) else {}
+    name, budget, sha256 = (stated.get(key) for key in ("name", "budget", "sha256"))
+    by_name = isinstance(name, str) and is_corpus(name)
+    return DataChoice(
+        name=str(name) if by_name else "",
+        budget=budget if by_name and type(budget) is int else 0,
+        sha256=sha256 if isinstance(sha256, str) else "",
+    )
 
 
 def full_path(file: Path) -> str:

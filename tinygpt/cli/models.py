@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MODEL_HELP = (
     "a run folder (its best checkpoint; RUN@last and RUN@500 are others), a .tinygpt or .safetensors file, "
-    "or a Hugging Face folder"
+    "a Hugging Face folder, or a name of `tinygpt models`"
 )
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help=MODEL_HELP, show_default=False)]

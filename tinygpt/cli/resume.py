@@ -10,7 +10,7 @@ import typer
 
 from tinygpt.cli.beginning import Changes, open_origin
 from tinygpt.cli.choices import NO_TEXT, DataChoice, Origin
-from tinygpt.cli.corpora import TextFlags
+from tinygpt.cli.corpora import TextFlags, text_in
 from tinygpt.cli.models import open_model, warn_of_left_out
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings, read_settings
@@ -76,20 +76,6 @@ def settings_in(checkpoint: Checkpoint) -> TrainSettings:
         data=text_in(checkpoint.data),
         validation=text_in(checkpoint.data.get("validation")),
         origin=Origin(**{key: stated[key] for key in Origin._fields if isinstance(stated.get(key), str)}),
-    )
-
-
-def text_in(facts: Any) -> DataChoice:
-    """The text that a header speaks of; without a name where that is of a file, whose folder no header has."""
-    from tinygpt.data import is_corpus
-
-    stated = facts if isinstance(facts, dict) else {}
-    name, budget, sha256 = (stated.get(key) for key in ("name", "budget", "sha256"))
-    by_name = isinstance(name, str) and is_corpus(name)
-    return DataChoice(
-        name=str(name) if by_name else "",
-        budget=budget if by_name and type(budget) is int else 0,
-        sha256=sha256 if isinstance(sha256, str) else "",
     )
 
 

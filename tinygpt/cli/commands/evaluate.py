@@ -10,7 +10,7 @@ import typer
 
 from tinygpt.cli import options
 from tinygpt.cli.choices import NO_TEXT, DataChoice
-from tinygpt.cli.corpora import OF_MEASURED, choose_data, open_corpus
+from tinygpt.cli.corpora import OF_MEASURED, choose_data, open_corpus, text_in
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
@@ -71,16 +71,14 @@ def evaluate(
     if per_byte is not None and per_byte.suffix not in (".csv", ".npy"):
         raise TinyGPTError(f"--per-byte writes .csv or .npy, not '{per_byte.name}'")
     checkpoint = open_model(model, adapter)
-    own = own_texts(model)
+    own = own_texts(model, checkpoint)
     choice = choose_data(own.data, data, file, budget)
-    if choice == NO_TEXT:
-        raise TinyGPTError("which text? Give --data or --file; only a run knows its own")
     part = split or ("all" if file is not None else "val")
-    if choice == own.data and part == "val" and own.validation != NO_TEXT:
-        choice = own.validation
-        text = open_corpus(choice, output, remedy=OF_MEASURED).text
-    else:
-        text = part_of(choice, part, checkpoint, output)
+    apart = choice == own.data and part == "val" and own.validation != NO_TEXT
+    choice = own.validation if apart else choice
+    if not choice.name and not choice.file:
+        raise TinyGPTError("which text? Give --data or --file; only a run and a model of a named corpus know their own")
+    text = part_of(choice, "all" if apart else part, checkpoint, output)
     scorer, described = on_engine(checkpoint, exact_choice(engine, device, threads), work_of(checkpoint, text))
     output.facts([("engine", described), ("text", f"{choice.title()} ({part}): {len(text):,} bytes")], LAST_NAME)
     result = score(scorer, text)
@@ -91,16 +89,17 @@ def evaluate(
 
 
 class OwnTexts(NamedTuple):
-    """Of the run that a model is a checkpoint of."""
+    """Of the run that made a model."""
 
     data: DataChoice = NO_TEXT
     validation: DataChoice = NO_TEXT
 
 
-def own_texts(model: Path) -> OwnTexts:
+def own_texts(model: Path, checkpoint: Checkpoint) -> OwnTexts:
+    """What the run's settings say; of a file alone, what its header does."""
     run = locate(model).run
     if run is None:
-        return OwnTexts()
+        return OwnTexts(text_in(checkpoint.data), text_in(checkpoint.data.get("validation")))
     settings = read_settings(RunFolder(run).config)
     return OwnTexts(settings.data, settings.validation)
 
