@@ -231,7 +231,8 @@ def test_a_file_without_optimizer_state_is_begun_with_instead(straight_run: Path
 
 def test_a_kept_checkpoint_forks_its_run(straight_run: Path, tmp_path: Path) -> None:
     fork = tmp_path / "fork"
-    succeed("train", "--resume", f"{straight_run}@last", "--steps", 62, "--out", fork, "-q")
+    told = succeed("train", "--resume", f"{straight_run}@last", "--steps", 62, "--out", fork).stdout
+    assert "resumed  from step 60" in told and "(mean of the last 2 steps)" in told
     assert [event["step"] for event in metrics(fork)] == [61, 62] and last(straight_run).state.step == 60
     assert read_settings(fork / "config.toml").data == read_settings(straight_run / "config.toml").data
 

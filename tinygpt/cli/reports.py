@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tinygpt.cli.corpora import Texts
 from tinygpt.cli.display import Display, duration
-from tinygpt.cli.hosts import FINAL_STEPS
 from tinygpt.cli.models import with_reason
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
@@ -116,7 +115,8 @@ class RunReport:
     def where_event(self) -> dict[str, Any]:
         return {"run": str(self.folder.path) if self.folder is not None else None}
 
-    def after(self, reason: str, progress: Progress, train_loss: float | None) -> None:
+    def after(self, reason: str, progress: Progress, train_loss: float | None, last: int) -> None:
+        """`train_loss` is the mean of the last so many steps."""
         steps = self.settings.run.train.steps
         took = duration(time.monotonic() - self.started)
         self.output.say()
@@ -131,7 +131,6 @@ class RunReport:
             self.output.say(f"Finished {progress.step:,} steps in {took}.")
         facts = []
         if train_loss is not None:
-            last = min(FINAL_STEPS, progress.step)
             facts.append(("train loss", f"{train_loss:.4f}{f' (mean of the last {last} steps)' if last > 1 else ''}"))
         if progress.best_val is not None:
             facts.append(("best val", f"{progress.best_val:.4f} at step {progress.best_step:,}"))

@@ -137,7 +137,7 @@ def train_in(
             report.ended(reason, progress, host.train_loss(), display)
 
         reason = run_to_end(trainer, end)
-    report.after(reason, progress, host.train_loss())
+    report.after(reason, progress, host.train_loss(), len(host.last_losses))
     return reason
 
 
