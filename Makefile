@@ -59,7 +59,7 @@ play: site ## build the page that trains in a browser tab, serve it on this mach
 	$(BIN)/tinygpt play
 
 clean: ## remove .venv, installed packages and caches; runs/ stays
-	rm -rf .venv web/node_modules web/dist web/.astro web/src/generated web/public/corpora web/public/kernels build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv web/node_modules web/dist web/.astro web/src/generated web/public/corpora web/public/models web/public/kernels build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 .venv/ready: pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tinygpt import __version__
+from tinygpt import __version__, zoo
 from tinygpt.core.config import LN_VOCAB, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
@@ -39,6 +40,7 @@ INPUTS = (
     "tinygpt/kernels/*",
     "tinygpt/headers.py",
     "tinygpt/site.py",
+    "tinygpt/zoo/models/*",
 )
 GENERATED = WEB / "src" / "generated"
 ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
@@ -80,7 +82,7 @@ def facts() -> dict[str, Any]:
 
 
 def generate() -> None:
-    """Write what the page takes from Python: its facts, the default corpus."""
+    """Write what the page takes from Python: its facts, the default corpus, the models."""
     from tinygpt.data import load_corpus
 
     GENERATED.mkdir(parents=True, exist_ok=True)
@@ -89,6 +91,22 @@ def generate() -> None:
     corpus = WEB / "public" / stated["corpus"]["file"]
     corpus.parent.mkdir(parents=True, exist_ok=True)
     corpus.write_bytes(load_corpus(stated["corpus"]["name"]).text)
+    write_models(WEB / "public")
+
+
+def write_models(site: Path) -> None:
+    """The models that come with the package, their cards, and the list that the page shows."""
+    folder = site / "models"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    rows = []
+    for name, path in zoo.named().items():
+        card = zoo.card_of(name)
+        shutil.copyfile(path, folder / path.name)
+        (folder / f"{name}.json").write_text(json.dumps(card), encoding="utf-8")
+        shown = {key: card[key] for key in ("name", "title", "parameters", "bytes")}
+        rows.append({**shown, "file": f"models/{path.name}"})
+    (folder / "list.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
 def digest() -> str:

@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
+
+from tinygpt.server import Site
 
 OpenPage = Callable[..., Page]
+PATIENCE = 20_000  # ms
+
+
+@contextmanager
+def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
+    """Opens the page, ready to train. Whatever a test does, nothing is asked of another host, and nothing goes wrong
+    that only the console tells, such as a script that the page's policy forbids."""
+    sites: list[Site] = []
+    pages: list[Page] = []
+    elsewhere: list[str] = []
+    complaints: list[str] = []
+
+    def opened(isolated: bool = True, prepare: Callable[[Page], object] = lambda page: None) -> Page:
+        sites.append(site := Site(dist, isolated=isolated).__enter__())
+        pages.append(page := browser.new_page())
+        page.set_default_timeout(PATIENCE)
+        page.on(
+            "request", lambda sent: None if sent.url.startswith((site.url, "blob:")) else elsewhere.append(sent.url)
+        )
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda fault: complaints.append(str(fault)))
+        prepare(page)
+        page.goto(site.url)
+        page.wait_for_selector("[data-phase]:not([data-phase=loading])")
+        return page
+
+    yield opened
+    for page in pages:
+        page.close()
+    for site in sites:
+        site.__exit__(None, None, None)
+    assert not elsewhere
+    assert not complaints
 
 
 def stat(page: Page, name: str) -> str:

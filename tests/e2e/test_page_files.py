@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import struct
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, press, stat, step
-from playwright.sync_api import Page, expect
+from page_helpers import OpenPage, opener, press, stat, step
+from playwright.sync_api import Browser, Page, expect
 
+from tinygpt import zoo
 from tinygpt.formats import save_tinygpt
+from tinygpt.site import write_models
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
 from format_samples import OriginalFile, packed, sample_checkpoint
@@ -53,6 +57,29 @@ def test_a_file_is_checked_whole_before_it_is_called_loaded(open_page: OpenPage,
         assert step(page) == 40
     press(page, "Write")  # the good one is still in hand
     expect(page.locator("article pre").first).not_to_be_empty()
+
+
+def test_a_model_of_ours_is_loaded_from_the_site(
+    dist: Path, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path)
+    save_tinygpt(tmp_path / "bard.tinygpt", sample_checkpoint(optimizer=False), dtype="float16")
+    card = {"name": "bard", "title": "a test", "parameters": 1500, "bytes": (tmp_path / "bard.tinygpt").stat().st_size}
+    (tmp_path / "bard.json").write_text(json.dumps(card))
+    shutil.copytree(dist, tmp_path / "site")
+    write_models(tmp_path / "site")
+    with opener(tmp_path / "site", browser) as opened:
+        page = opened()
+        models = page.get_by_label("Write with a model of ours")
+        expect(models.get_by_role("option")).to_contain_text(["choose one", "bard: a test; 1.5K parameters"])
+        models.select_option("bard")
+        expect(page.get_by_role("alert")).to_have_text("Loaded bard.tinygpt: step 40.")
+        press(page, "Write")
+        expect(page.locator("article pre").first).not_to_be_empty()
+        (tmp_path / "site/models/bard.tinygpt").write_bytes(b"TGPT")
+        models.select_option("bard")
+        expect(page.get_by_role("alert")).to_contain_text("The file bard.tinygpt cannot be loaded: the file ends")
+        assert step(page) == 40  # what was in hand stays
 
 
 def test_the_originals_files_load(open_page: OpenPage, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 // The page's one line to the worker: what runs, what it reported, and what the user asked of it.
 import { Curve } from "../lib/curve";
+import { NotServed } from "../lib/fetched";
 import { count } from "../lib/format";
 import { site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, CoreEvent, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
@@ -51,6 +52,7 @@ export class Run {
   private wish: Wish | null = null; // that the worker may have doubts about
   private going = false; // on with the model in hand, or a new one
   private onSaved: ((file: SavedFile) => void) | null = null;
+  private ours = false; // the file to check is the user's, or the site's
   private sampleCount = 0;
 
   get unsaved(): boolean {
@@ -133,18 +135,20 @@ export class Run {
   }
 
   /** Have the worker check a file. Its model is put in hand once every byte is found sound; else what is in hand stays. */
-  async load(chosen: File): Promise<void> {
+  async load(chosen: Pick<File, "name" | "arrayBuffer">): Promise<void> {
     const { name } = chosen;
     const before = this.phase;
+    this.ours = !(chosen instanceof File);
     this.phase = "checking";
     try {
       const bytes = new Uint8Array(await chosen.arrayBuffer());
       if (!this.worker) this.connect();
       this.phase = "checking";
       this.send({ type: "check", name, bytes }, [bytes.buffer]);
-    } catch {
+    } catch (fault) {
       this.phase = before;
-      this.complain(`${name} cannot be read; it may be larger than this browser lets a page hold.`);
+      const unreadable = `${name} cannot be read; it may be larger than this browser lets a page hold.`;
+      this.complain(fault instanceof NotServed ? fault.message : unreadable);
     }
   }
 
@@ -158,7 +162,7 @@ export class Run {
     this.started = null;
     this.step = step;
     this.loss = loss;
-    const text = `Loaded ${name}: step ${count(step)}. It has not left this machine.`;
+    const text = `Loaded ${name}: step ${count(step)}.${this.ours ? "" : " It has not left this machine."}`;
     this.notice = leftOut ? { kind: "warning", text: `${text} ${leftOut}` } : { kind: "info", text };
     if (sample) this.addSample(`step ${count(step)}, from the file`, sample);
     this.phase = "idle";

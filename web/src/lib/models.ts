@@ -1,0 +1,26 @@
+// The models that come with the site, as tinygpt/site.py lays them out: a list, and a file for each.
+import { fetched } from "./fetched";
+
+export interface SiteModel {
+  name: string;
+  title: string;
+  parameters: number;
+  bytes: number;
+  file: string; // under the site's root
+}
+
+/** None where the list cannot be had: the page does without. */
+export async function siteModels(): Promise<SiteModel[]> {
+  try {
+    const list = await fetched("models/list.json", "The list of models", "go on without");
+    return JSON.parse(new TextDecoder().decode(list)) as SiteModel[];
+  } catch {
+    return [];
+  }
+}
+
+/** What `Run.load` takes, fetched when it is read. */
+export function fileOf({ name, file }: SiteModel): Pick<File, "name" | "arrayBuffer"> {
+  const bytes = () => fetched(file, `The model ${name}`, "load a file of your own");
+  return { name: `${name}.tinygpt`, arrayBuffer: async () => (await bytes()).buffer };
+}
