@@ -12,8 +12,9 @@ from tinygpt.core.plan.gpu.lowering import GpuLowered
 
 MODERN = {"norm": "rmsnorm", "positions": "rotary", "qk_norm": "on", "activation": "relu2", "biases": "off"}
 GATED = {"activation": "swiglu", "tied_head": "off", "positions": "none", "dropout": 0.2, "grad_accum": 2}
+MUON = {"optimizer": "muon", "activation": "swiglu", "d_model": 30, "ns_steps": 7, "average": 0.3}
 
-for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd", "average": 0.2}):
+for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd", "average": 0.2}, MUON):
     run = presets.preset("tiny").replace(**changes)
     print(run.model.describe(), run.model.d_mlp)
     for row in parameters.parameters(run.model):

@@ -9,6 +9,7 @@ from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import all_modes, training_modes
 from tinygpt.core.ops.record import RING
+from tinygpt.core.optimizers import OPTIMIZERS
 from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import preset
@@ -187,7 +188,7 @@ def test_a_text_beyond_what_a_program_counts_is_refused():
         loaded(text=Long())
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", UNPLANNED)
 def test_no_program_knows_what_may_change_with_a_restart(name, optimizer):
     config = CONFIG.replace(optimizer=optimizer, dropout=0.1)

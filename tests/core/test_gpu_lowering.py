@@ -27,6 +27,7 @@ ODD = {"layers": 2, "d_model": 30, "heads": 3, "ctx": 37, "batch": 3}
 CONFIGS = {
     **{name: preset(name) for name in preset_names()},
     "odd": preset("tiny").replace(**ODD),
+    "muon": preset("large").replace(optimizer="muon", ns_steps=7),
     "accumulating": preset("tiny").replace(grad_accum=2),
     "least": preset("tiny").replace(layers=1, d_model=1, heads=1, ctx=1, batch=1),
 }

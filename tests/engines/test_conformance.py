@@ -130,6 +130,18 @@ def test_a_run_goes_on_to_the_bit_whatever_its_blocks_and_wherever_it_is_resumed
     assert bytes_of(state_of(fresh)) == after
 
 
+def test_muon_steps_as_the_specification_does_and_goes_on_to_the_bit(lab):
+    changes = {"optimizer": "muon", "weight_decay": 0.3, "ns_steps": 6, "grad_accum": 2}
+    engine = lab.engine(**changes)
+    before, middle = trained(engine, 3), state_of(engine)
+    behind, state = trained(engine, 5), state_of(engine)
+    expected, reached, _ = lab.reference(8, **changes)
+    assert_like_the_reference(before + behind, state, expected, reached)
+    run_now(engine.import_state(middle))
+    assert trained(engine, 5, block=2) == behind
+    assert bytes_of(state_of(engine)) == bytes_of(state)
+
+
 def test_a_restart_is_a_new_model(lab):
     engine = lab.engine()
     first = trained(engine, 2)

@@ -61,7 +61,7 @@ static void adamw(const adamw_args& a, Team& team) {
   Range share = team.share(ceil_div(a.P, LANES));
   i64 begin = share.begin * LANES, end = min_of(share.end * LANES, a.P);
   i64 decayed_end = max_of(begin, min_of(end, a.decayed));
-  const float* rates = a.rates + 3 * (a.counters[0] % a.rows);
+  const float* rates = a.rates + a.columns * (a.counters[0] % a.rows);
   adamw_range(a, rates, begin, decayed_end, 1.0f - rates[2]);
   adamw_range(a, rates, decayed_end, end, 1.0f);
 }

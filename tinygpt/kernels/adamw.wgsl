@@ -1,5 +1,6 @@
 // g = clipped gradient;  m, v = running means of g and g^2;
 // weights = weights (1 - decay) - step_size m / (sqrt(v) root_correction + eps), with decay for the first DECAYED alone.
+override COLUMNS: u32;
 override BETA1: f32;
 override BETA2: f32;
 override EPS: f32;
@@ -12,7 +13,7 @@ fn adamw(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) grou
   if (i >= P / WIDTH) {
     return;
   }
-  let rate = first_rate(3u);
+  let rate = first_rate(COLUMNS);
   let step_size = rates[rate];
   let root_correction = rates[rate + 1u];
   let g = clipped_gradient(i);

@@ -84,17 +84,17 @@ struct ColumnsOfA {
   }
 };
 
-// `inside`: the columns that a panel has. Only where CUT may they be fewer than PANEL.
-template <bool CUT, class A>
+// `inside`: the columns that a panel has. Only where CUT may they be fewer than its VECS vectors hold.
+template <bool CUT, int VECS = TILE_VECS, class A>
 __attribute__((noinline)) static void multiply_tile(const A& a, const float* panel, i64 k_step, i64 depth, i64 inside,
                                                     float (&product)[TILE_ROWS][PANEL]) {
-  vec sum[TILE_ROWS][TILE_VECS] = {};
+  vec sum[TILE_ROWS][VECS] = {};
   const float* next = a.at;
 #pragma unroll 4
   for (i64 k = 0; k < depth; k++, next += A::K_STEP, panel += k_step) {
-    vec b[TILE_VECS];
+    vec b[VECS];
 #pragma unroll
-    for (int v = 0; v < TILE_VECS; v++) {
+    for (int v = 0; v < VECS; v++) {
       i64 count = CUT ? min_of(LANES, inside - v * LANES) : LANES;
       b[v] = !CUT ? load(opaque(panel) + v * LANES) : count > 0 ? load_some(panel + v * LANES, count) : vec{};
     }
@@ -103,7 +103,7 @@ __attribute__((noinline)) static void multiply_tile(const A& a, const float* pan
     for (int r = 0; r < TILE_ROWS; r++) {
       vec factor = splat(at[r * A::ROW_STEP]);
 #pragma unroll
-      for (int v = 0; v < TILE_VECS; v++) {
+      for (int v = 0; v < VECS; v++) {
         sum[r][v] = fma(factor, b[v], sum[r][v]);
         done(sum[r][v]);
       }
@@ -112,7 +112,7 @@ __attribute__((noinline)) static void multiply_tile(const A& a, const float* pan
 #pragma unroll
   for (int r = 0; r < TILE_ROWS; r++)
 #pragma unroll
-    for (int v = 0; v < TILE_VECS; v++) store(&product[r][v * LANES], sum[r][v]);
+    for (int v = 0; v < VECS; v++) store(&product[r][v * LANES], sum[r][v]);
 }
 
 INLINE i64 block_depth(i64 depth) {

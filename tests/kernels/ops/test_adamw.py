@@ -36,17 +36,17 @@ class TestGradNorm(KernelTests):
 def one_row_of_rates(normal, dims, random):
     lr, t = 3e-4, 7
     rates = np.full_like(normal, np.nan)
-    rates[dims["counters"][0] % dims["rows"]] = lr / (1 - BETA1**t), 1 / math.sqrt(1 - BETA2**t), lr * 0.1
+    rates[dims["counters"][0] % dims["rows"], :3] = lr / (1 - BETA1**t), 1 / math.sqrt(1 - BETA2**t), lr * 0.1
     return rates
 
 
 class TestAdamw(KernelTests):
     kernel = "adamw"
     cases = [
-        {"P": P, "decayed": decayed, "rows": 1 + i, "counters": [10 * i, 1, 2, 3]}
+        {"P": P, "decayed": decayed, "rows": 1 + i, "columns": 3 + i % 3, "counters": [10 * i, 1, 2, 3]}
         for i, (P, decayed) in enumerate(FLAT)
     ]
-    long_cases = [{"P": 8192, "decayed": 100, "rows": 3, "counters": [4, 0, 0, 0]}]
+    long_cases = [{"P": 8192, "decayed": 100, "rows": 3, "columns": 3, "counters": [4, 0, 0, 0]}]
     fills = {
         "norm": lambda normal, dims, random: np.array([2.5, 0.4]),
         "rates": one_row_of_rates,
@@ -83,8 +83,8 @@ class TestAdamw(KernelTests):
             rates[counters[0] % ROWS] = lr / (1 - BETA1**t), 1 / math.sqrt(1 - BETA2**t), lr * weight_decay
             given = {"grads": grads, "norm": norm, "rates": rates, "counters": counters}
             moved = {"weights": weights, "m": m, "v": v}
-            settings = {"P": P, "decayed": decayed, "rows": ROWS, "beta1": BETA1, "beta2": BETA2, "eps": EPS}
-            SPEC["adamw"](**given, **moved, **settings)
+            sizes = {"P": P, "decayed": decayed, "rows": ROWS, "columns": 3}
+            SPEC["adamw"](**given, **moved, **sizes, beta1=BETA1, beta2=BETA2, eps=EPS)
             SPEC["count"](counters=counters, which=0)
 
             assert norm[0] == pytest.approx(total.item(), rel=P * 2.0**-53)
@@ -92,7 +92,7 @@ class TestAdamw(KernelTests):
             assert np.abs(weights - wanted).max() <= TOLERANCE * np.abs(wanted).max()
 
     def bound(self, *, grads, norm, rates, counters, weights, m, v, rows, beta1, beta2, eps, **_):
-        step_size, root_correction, _decay = rates[counters[0] % rows]
+        step_size, root_correction, _decay = rates[counters[0] % rows, :3]
         g = np.abs(grads * norm[1])
         m_size = np.abs(m) + (1 - beta1) * g  # also where m moves by (1 - beta1) (g - m)
         m_new = np.abs(beta1 * m + (1 - beta1) * grads * norm[1])
@@ -139,7 +139,7 @@ def test_wgsl_a_bad_gradient_shows_in_the_norm(bad, place, limit, subgroups, wgs
 
 
 def test_wgsl_a_bad_gradient_reaches_the_weights(wgsl):
-    case = make_case("adamw", {"P": 64, "decayed": 32, "rows": 1, "counters": [0] * 4}, dtype=np.float32)
+    case = make_case("adamw", {"P": 64, "decayed": 32, "rows": 1, "columns": 3, "counters": [0] * 4}, dtype=np.float32)
     case["norm"][:] = np.nan
     outputs = wgsl.run_kernel("adamw", case, device_with())
     for name in ("weights", "m", "v"):

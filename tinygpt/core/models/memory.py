@@ -28,7 +28,7 @@ class Memory:
         self.counters = Tensor("counters", (4,), "state", "i32")
         self.tokens = Tensor("tokens", (N,), "state", "i32")
         self.targets = Tensor("targets", (N,), "state", "i32")
-        self.rates = Tensor("rates", (RING, len(optimizer.rates)), "input")
+        self.rates = Tensor("rates", (RING, len(optimizer.rates_of(config.train, 1))), "input")
         self.average_rates = Tensor("average_rates", (RING,), "input")
         self.loss = Tensor("loss", (1,), "state")
         self.val_loss = Tensor("val_loss", (1,), "state")

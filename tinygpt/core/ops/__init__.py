@@ -13,6 +13,7 @@ import tinygpt.core.ops.init
 import tinygpt.core.ops.layernorm
 import tinygpt.core.ops.likeliest
 import tinygpt.core.ops.linear
+import tinygpt.core.ops.muon
 import tinygpt.core.ops.pick_row
 import tinygpt.core.ops.qk_norm
 import tinygpt.core.ops.record

@@ -57,11 +57,11 @@ declare(
     grad_norm,
     scratch=lambda op: 2 * NORM_CHUNKS,
 )
-# rates[counters[0] mod rows], of step number t = counters[0] + 1: step_size = lr / (1 - beta1^t),
+# rates[counters[0] mod rows] begins, of step number t = counters[0] + 1, with step_size = lr / (1 - beta1^t),
 # root_correction = 1 / sqrt(1 - beta2^t), decay = lr * weight_decay.
 declare(
     "adamw",
-    "grads norm rates counters -> weights+ m+ v+ | P decayed rows | beta1 beta2 eps",
-    "grads=P norm=2 rates=rows,3 counters:i32=4 weights=P m=P v=P",
+    "grads norm rates counters -> weights+ m+ v+ | P decayed rows columns | beta1 beta2 eps",
+    "grads=P norm=2 rates=rows,columns counters:i32=4 weights=P m=P v=P",
     update,
 )

@@ -40,6 +40,8 @@ def update_of(segment: Segment, op: Op, target: Target) -> Dispatch:
     wide = width(segment.floats, segment.decayed)
     constants: dict[str, Constant] = {"P": segment.floats, "DECAYED": segment.decayed, "SLICES": target.slices}
     constants["ROWS"] = op.dim("rows")
+    if "columns" in op.declared.dims:
+        constants["COLUMNS"] = op.dim("columns")
     for name in op.declared.scalars:
         constants[name.upper()] = op.scalar(name)
     files = texts(op.kernel, wide, sliced=True)

@@ -1,5 +1,6 @@
 """AdamW: steps by the gradient's running mean over the root of its square's, with decoupled weight decay."""
 
+from tinygpt.core.ops.flat import part
 from tinygpt.core.optimizers.optimizer import Optimizer
 from tinygpt.core.run.schedule import learning_rate
 
@@ -18,13 +19,22 @@ def rates_of(train: "TrainConfig", step: int) -> tuple[float, float, float]:
 
 
 def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:
+    update_stretch(p, config, memory, 0, memory.layout.size)
+
+
+def update_stretch(p: "Program", config: "RunConfig", memory: "Memory", start: int, end: int) -> None:
+    """Of the flat vectors, from `start` to `end`."""
     train = config.train
     m, v = memory.slots
+    vectors = {"grads": memory.grads, "weights": memory.live, "m": m, "v": v}
+    if end - start < memory.layout.size:
+        vectors = {name: part(vectors[name], start, end - start) for name in vectors}
+    rows, columns = memory.rates.shape
     p.call(
-        "adamw", grads=memory.grads, norm=memory.norm, rates=memory.rates, counters=memory.counters,
-        weights=memory.live, m=m, v=v, P=memory.layout.size, decayed=memory.layout.decayed,
-        rows=memory.rates.shape[0], beta1=train.beta1, beta2=train.beta2, eps=train.eps,
+        "adamw", norm=memory.norm, rates=memory.rates, counters=memory.counters, P=end - start,
+        decayed=max(0, min(memory.layout.decayed, end) - start), rows=rows, columns=columns,
+        beta1=train.beta1, beta2=train.beta2, eps=train.eps, **vectors,
     )  # fmt: skip
 
 
-ADAMW = Optimizer(slots=("m", "v"), rates=("step_size", "root_correction", "decay"), rates_of=rates_of, update=update)
+ADAMW = Optimizer(slots=("m", "v"), rates_of=rates_of, update=update)

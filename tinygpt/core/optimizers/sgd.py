@@ -24,4 +24,4 @@ def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:
     )  # fmt: skip
 
 
-SGD = Optimizer(slots=("m",), rates=("lr", "decay"), rates_of=rates_of, update=update)
+SGD = Optimizer(slots=("m",), rates_of=rates_of, update=update)

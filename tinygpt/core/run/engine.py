@@ -86,7 +86,7 @@ class ProgramEngine(WritingEngine):
             words: list[int] = []
             for step in range(self.known + 1, self.known + count + 1):
                 words += [float_bits(rate) for rate in optimizer.rates_of(self.config.train, step)]
-            await self.write_ints("rates", words, len(optimizer.rates) * row)
+            await self.write_ints("rates", words, len(words) // count * row)
             if self.config.train.average:
                 steps = range(self.known + 1, self.known + count + 1)
                 shares = [float_bits(average_rate(self.config.train, step)) for step in steps]
