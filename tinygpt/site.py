@@ -24,7 +24,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, preset
 from tinygpt.headers import HEADERS_FILE, allow_inline
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,17 +47,22 @@ ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
 SVELTE_CHECK = WEB / "node_modules" / "svelte-check" / "bin" / "svelte-check"
 
 
+def run_facts(name: str, recipe: str) -> dict[str, Any]:
+    config = preset(name, recipe)
+    window = config.model.ctx + 1  # the text comes on top
+    arena = Lowered(config, training_modes(config, window), window, window).bytes()
+    settings = config.as_dict()
+    return {"name": name, "parameters": parameter_count(config.model), "arenaBytes": arena, **settings}
+
+
 def facts() -> dict[str, Any]:
     """What the page states of presets, settings and the default text: core's values, and nobody else's."""
     from tinygpt.data import DEFAULT_CORPUS, corpus_info, load_corpus
 
-    rows = []
-    for row in PRESETS:
-        config = preset(row.name)
-        window = config.model.ctx + 1  # the text comes on top
-        count = parameter_count(config.model)
-        arena = Lowered(config, training_modes(config, window), window, window).bytes()
-        rows.append({**row._asdict(), "parameters": count, "arenaBytes": arena})
+    recipes = [
+        {"name": recipe.name, "help": recipe.help, "presets": [run_facts(row.name, recipe.name) for row in PRESETS]}
+        for recipe in RECIPES
+    ]
     knobs = [
         {"section": section.SECTION, **field._asdict()}
         for section in (ModelConfig, TrainConfig, SampleConfig)
@@ -74,7 +79,8 @@ def facts() -> dict[str, Any]:
     return {
         "version": __version__,
         "defaultPreset": DEFAULT_PRESET,
-        "presets": rows,
+        "defaultRecipe": DEFAULT_RECIPE,
+        "recipes": recipes,
         "knobs": knobs,
         "untrainedLoss": LN_VOCAB,
         "corpus": corpus,

@@ -16,12 +16,15 @@ from typer.testing import CliRunner
 from tinygpt import __version__, data
 from tinygpt.cli import options
 from tinygpt.cli.app import app
+from tinygpt.cli.beginning import new_job
 from tinygpt.cli.charts import averaged, loss_chart, sparkline
+from tinygpt.cli.commands.presets import COLUMNS
+from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.display import duration, rate
 from tinygpt.cli.settings import TrainSettings, settings_of
 from tinygpt.core.config import LoraConfig, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, Preset, preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset, preset_names, recipe_names, tuned
 from tinygpt.core.settings import Settings, real, text
 from tinygpt.data import Corpus
 from tinygpt.plots import smoothed
@@ -41,8 +44,8 @@ def options_of(*command: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("command", "sections", "elsewhere", "named"),
     [
-        (["train"], (ModelConfig, TrainConfig), Preset._fields[1:], "the preset's"),
-        (["sweep"], (ModelConfig, TrainConfig), Preset._fields[1:], "the preset's"),
+        (["train"], (ModelConfig, TrainConfig), tuple(tuned(DEFAULT_PRESET, DEFAULT_RECIPE)), "the preset's"),
+        (["sweep"], (ModelConfig, TrainConfig), tuple(tuned(DEFAULT_PRESET, DEFAULT_RECIPE)), "the preset's"),
         (["sample"], (SampleConfig,), (), ""),
         (["compare"], (SampleConfig,), (), ""),
         (["lora", "train"], (LoraConfig, TrainConfig), ("batch",), "the model's"),
@@ -88,9 +91,18 @@ def test_defaults_beside_cores_settings() -> None:
 
 
 def test_settings_without_flags_are_cores() -> None:
-    settings = settings_of({})
-    assert settings.run == preset(DEFAULT_PRESET) and settings.sample == SampleConfig()
+    settings = new_job(None, None, None, None, {"model": {}, "train": {}, "sample": {}}, TextFlags()).settings
+    assert settings.run == preset(DEFAULT_PRESET, DEFAULT_RECIPE) and settings.sample == SampleConfig()
     assert settings == TrainSettings.of_preset(DEFAULT_PRESET)
+    assert settings_of({}).run == preset(DEFAULT_PRESET, "classic")  # a file of before there were recipes
+    assert settings_of({"recipe": "modern"}) == settings
+
+
+def test_preset_and_recipe_beside_a_file_state_what_they_state_and_leave_the_rest() -> None:
+    read = settings_of({"recipe": "modern", "preset": "tiny", "train": {"lr": 0.5, "beta2": 0.9, "grad_clip": 3}})
+    other = read.with_preset(None, "classic")
+    assert other.run == preset("tiny", "classic").replace(beta2=0.9, grad_clip=3) and other.recipe == "classic"
+    assert read.with_preset("huge", None).run == preset("huge", "modern").replace(beta2=0.9, grad_clip=3)
 
 
 def test_every_core_setting_can_be_set() -> None:
@@ -104,15 +116,18 @@ def test_every_core_setting_can_be_set() -> None:
 
 
 def test_presets_are_cores() -> None:
-    listed = json.loads(succeed("presets", "--json").stdout)
-    assert listed["default"] == DEFAULT_PRESET
-    shown = succeed("presets").stdout
-    for row, found in zip(PRESETS, listed["presets"], strict=True):
-        count = parameter_count(preset(row.name).model)
-        assert found == {**row._asdict(), "parameters": count}
-        line = next(line for line in shown.splitlines() if line.startswith(row.name))
-        numbers = [word for word in line.replace(",", "").split()[1:] if word.isdigit()]
-        assert numbers[:7] == [str(n) for n in (*row[1:], count)]
+    for recipe in recipe_names():
+        listed = json.loads(succeed("presets", "--json", "--recipe", recipe).stdout)
+        assert listed["default"] == DEFAULT_PRESET and listed["recipe"] == recipe
+        shown = succeed("presets", "--recipe", recipe).stdout
+        for name, found in zip(preset_names(), listed["presets"], strict=True):
+            run = preset(name, recipe)
+            count = parameter_count(run.model)
+            assert found == {"name": name, **tuned(name, recipe), "parameters": count}
+            line = next(line for line in shown.splitlines() if line.startswith(name))
+            words = [word for word in line.replace(",", "").split()[1:] if word != "*"]
+            assert words[: len(COLUMNS) + 1] == [*[f"{run.values()[column]:g}" for column in COLUMNS], str(count)]
+    assert json.loads(succeed("presets", "--json").stdout)["recipe"] == DEFAULT_RECIPE
 
 
 @pytest.mark.parametrize("command", [[], *[[name] for name in COMMANDS], ["lora", "train"], ["data", "show"]])

@@ -4,7 +4,7 @@ from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.corpus import check_corpus, corpus_advice, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import is_linear_weight, parameter_count, parameters
-from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, cut_short, preset, recipe_names
 
 # The table of the design: layers, d_model, heads, ctx, batch, steps, millions of parameters.
 DESIGN = {
@@ -29,9 +29,26 @@ def test_presets_are_the_designs(name):
     assert abs(parameter_count(run.model) / 1e6 / millions - 1) < 0.01
 
 
-def test_there_are_no_other_presets():
+def test_there_are_no_other_presets_and_every_recipe_has_them_all():
     assert [row.name for row in PRESETS] == list(DESIGN)
-    assert DEFAULT_PRESET in DESIGN
+    assert DEFAULT_PRESET in DESIGN and DEFAULT_RECIPE in recipe_names()
+    for recipe in RECIPES:
+        assert list(recipe.presets) == list(DESIGN)
+
+
+@pytest.mark.parametrize("name", DESIGN)
+def test_modern_is_the_same_model_with_other_positions_and_an_optimizer_worth_its_time(name):
+    run, classic = preset(name, "modern"), preset(name)
+    assert run.model == classic.model.replace(positions="rotary", qk_norm="on")
+    assert run.train.optimizer == "muon" and run.train.schedule == "cosine"
+    assert run.train.warmup <= run.train.steps / 10 and run.train.min_lr == pytest.approx(run.train.lr / 10)
+
+
+def test_a_run_that_is_cut_short_warms_up_for_less():
+    run = preset("small", "modern")
+    assert cut_short(run, {"steps": 300}) == run.replace(steps=300, warmup=30)
+    assert cut_short(run, {"steps": 300, "warmup": 70}) == run.replace(steps=300, warmup=70)
+    assert cut_short(run, {"steps": 3000}) == run.replace(steps=3000)
 
 
 def test_training_defaults_are_the_designs():

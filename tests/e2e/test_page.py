@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from tinygpt.core.config import LN_VOCAB, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, preset, recipe_names
 from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import State
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
@@ -111,6 +111,18 @@ def test_presets_are_cores(open_page: OpenPage) -> None:
     names = page.locator("input[name=preset]").evaluate_all("all => all.map(input => input.value)")
     assert names == [row.name for row in PRESETS]
     assert page.locator("input[name=preset]:checked").input_value() == DEFAULT_PRESET
+    assert page.locator("input[name=recipe]:checked").input_value() == DEFAULT_RECIPE
+    page.get_by_text("Settings").click()
+    for recipe in recipe_names():
+        page.locator(f"input[name=recipe][value={recipe}]").check()
+        for name in (DEFAULT_PRESET, "huge"):
+            page.get_by_label(name, exact=True).check()
+            train = preset(name, recipe).train
+            for field in ("steps", "batch", "lr", "dropout"):
+                assert float(page.locator(f"input[name={field}]").get_attribute("placeholder") or "") == getattr(
+                    train, field
+                )
+            assert page.locator("select[name=optimizer] option").first.inner_text() == train.optimizer
 
 
 def test_a_text_too_short_and_a_file_that_is_none(open_page: OpenPage, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_what_is_measured_and_written_with_are_the_weights_that_are_kept(make):
     engine = started(make, AVERAGED)
     state = after(engine, STEPS)
     alone = started(make, PLAIN, State(state.step, state.w))
-    assert run_now(engine.validate()) == run_now(alone.validate())
+    assert run_now(engine.validate(0, 2)) == run_now(alone.validate(0, 2))
     assert run_now(engine.prefill(b"To be")) == run_now(alone.prefill(b"To be"))
     windows = [TEXT[:12], TEXT[40:52]]
     assert run_now(engine.window_losses(windows)) == run_now(alone.window_losses(windows))

@@ -10,8 +10,9 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.models.programs import training_modes
+from tinygpt.core.optimizers import slot_names
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.presets import preset, preset_names
+from tinygpt.core.presets import preset, preset_names, recipe_names
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.trainer import Host, Trainer
 from tinygpt.data import Corpus
@@ -30,8 +31,8 @@ globalThis.python ??= await startPython(files, "/micropython/micropython.wasm");
 """
 PROGRAMS = """
 const texts = [];
-for (const { preset, changes } of CONFIGS) {
-  const session = python.session({ preset, changes, bytes: BYTES });
+for (const { preset, recipe, changes } of CONFIGS) {
+  const session = python.session({ preset, recipe, changes, bytes: BYTES });
   session.plan();
   const page = { open: async (playbook) => { texts.push(JSON.parse(playbook)); throw new Error("seen"); } };
   await session.open(page, null, null, null).catch(() => undefined);
@@ -104,14 +105,16 @@ def random_changes(seed):
 
 
 def test_programs_are_those_of_cpython(chromium):
-    configs = [{"preset": name, "changes": {}} for name in preset_names()]
-    configs += [{"preset": "small", "changes": random_changes(seed)} for seed in range(100)]
+    configs = [
+        {"preset": name, "recipe": recipe, "changes": {}} for name in preset_names() for recipe in recipe_names()
+    ]
+    configs += [{"preset": "small", "recipe": "classic", "changes": random_changes(seed)} for seed in range(100)]
     made = evaluate(chromium, PROGRAMS, CONFIGS=configs, BYTES=BYTES)
     for asked, got in zip(configs, made, strict=True):
-        config = preset(asked["preset"]).replace(**asked["changes"])
+        config = preset(asked["preset"], asked["recipe"]).replace(**asked["changes"])
         train = train_bytes(BYTES, config.train.val_fraction)
         modes = [*training_modes(config, BYTES - train), "reset"]
-        expected = Lowered(config, modes, train, BYTES - train, ("m", "v")).playbook()
+        expected = Lowered(config, modes, train, BYTES - train, slot_names(config.train)).playbook()
         assert json.dumps(got, sort_keys=True) == json.dumps(expected, sort_keys=True), asked
 
 
@@ -153,7 +156,7 @@ def in_cpython(node):
 
 
 def test_the_loop_does_in_the_tab_what_it_does_in_the_terminal(chromium, in_cpython):
-    request = {"preset": "tiny", "changes": CHANGES}
+    request = {"preset": "tiny", "recipe": "classic", "changes": CHANGES}
     result, events = evaluate(
         chromium, SESSION, "return [await run(REQUEST, null, [], 1e9), events];", TEXT=TEXT.decode(), REQUEST=request
     )
@@ -172,7 +175,7 @@ def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpy
         const second = await run({ changes: {}, preset: "", from: saved.front }, saved.body(), [], 1e9);
         return { first, second, before: events.slice(0, count), after: events.slice(count), bytes };
     """
-    request = {"preset": "tiny", "changes": CHANGES}
+    request = {"preset": "tiny", "recipe": "classic", "changes": CHANGES}
     made = evaluate(chromium, SESSION, code, TEXT=TEXT.decode(), REQUEST=request, ASKED=requests)
     assert made["first"]["ended"] == {"reason": "stopped", "step": 12}
     assert made["second"] == {"ended": {"reason": "finished", "step": 30}, "fault": None}
@@ -188,7 +191,7 @@ def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpy
 
 def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(chromium, node):
     """Here the start values, drawn again: nothing was kept yet."""
-    request = {"preset": "tiny", "changes": {"lr": 10.0, "steps": 50}}
+    request = {"preset": "tiny", "recipe": "classic", "changes": {"lr": 10.0, "steps": 50}}
     made = evaluate(chromium, SESSION, "return run(REQUEST, null, [], 1e9);", TEXT=TEXT.decode(), REQUEST=request)
     assert made["ended"]["reason"] == "diverged" and made["ended"]["step"] == 0
     assert made["ended"]["message"].endswith("The model as of step 0 is kept")
@@ -204,11 +207,15 @@ def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(c
 @pytest.mark.parametrize(
     "request_, message",
     [
-        ({"preset": "smal", "changes": {}}, "there is no preset 'smal'; did you mean 'small'?"),
-        ({"preset": "small", "changes": {"layers": 65}}, "this model has 65 layers, and a tab plans at most 64"),
-        ({"preset": "small", "changes": {"d_model": 97}}, "width 97 is not divisible by 3 heads"),
+        ({"preset": "small", "recipe": "fast", "changes": {}}, "there is no recipe 'fast'; there are modern, classic"),
+        ({"preset": "smal", "recipe": "classic", "changes": {}}, "there is no preset 'smal'; did you mean 'small'?"),
         (
-            {"preset": "small", "changes": {"ctx": 100000}},
+            {"preset": "small", "recipe": "classic", "changes": {"layers": 65}},
+            "this model has 65 layers, and a tab plans at most 64",
+        ),
+        ({"preset": "small", "recipe": "classic", "changes": {"d_model": 97}}, "width 97 is not divisible by 3 heads"),
+        (
+            {"preset": "small", "recipe": "classic", "changes": {"ctx": 100000}},
             "context + 1 = 100001; use a longer text, a smaller context, or a smaller held-out",
         ),
     ],
@@ -235,7 +242,7 @@ def test_pythons_heap_is_as_small_as_the_plan():
         };
         const heaps = [];
         for (const preset of ["small", "behemoth"]) {
-          python.session({ bytes: 5000, preset, changes: {} }).plan();
+          python.session({ bytes: 5000, preset, recipe: "classic", changes: {} }).plan();
           heaps.push(heap());
         }
         return heaps;

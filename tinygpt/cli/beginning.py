@@ -24,28 +24,36 @@ if TYPE_CHECKING:
 Changes = dict[str, dict[str, Any]]  # settings by section and name
 
 
-def new_job(config: Path | None, preset: str | None, init_from: Path | None, changes: Changes, texts: TextFlags) -> Job:
-    settings = read_settings(config) if config is not None else TrainSettings.of_preset(preset or DEFAULT_PRESET)
+def new_job(
+    config: Path | None,
+    preset: str | None,
+    recipe: str | None,
+    init_from: Path | None,
+    changes: Changes,
+    texts: TextFlags,
+) -> Job:
+    settings = read_settings(config) if config is not None else TrainSettings.of_preset(DEFAULT_PRESET)
     origin = settings.origin if init_from is None else Origin(kept_name(init_from))
     if not origin.model:
-        return Job(changed(settings, preset, changes, texts))
+        return Job(changed(settings, preset, recipe, changes, texts))
     model, origin = open_origin(origin)
-    settings = TrainSettings.fine_tuning(model.config.model)
+    settings = TrainSettings.fine_tuning(model.config.model, recipe)
     if config is not None:
         settings = read_settings(config, settings)
-    settings = changed(replace(settings, origin=origin), preset, changes, texts)
+    if preset is not None:
+        settings = settings.with_preset(preset, recipe).with_options(model.config.model)
+    settings = changed(replace(settings, origin=origin), None, None, changes, texts)
     require_shape(settings.run.model, model.config.model, origin)
     return Job(settings, weights=model.state.w)
 
 
-def changed(settings: TrainSettings, preset: str | None, changes: Changes, texts: TextFlags) -> TrainSettings:
+def changed(
+    settings: TrainSettings, preset: str | None, recipe: str | None, changes: Changes, texts: TextFlags
+) -> TrainSettings:
     """What the flags say, on top."""
-    if preset is not None:
-        settings = settings.with_preset(preset)
-    settings = texts.on(settings)
-    for section, values in changes.items():
-        settings = settings.with_values(section, values)
-    return settings.checked()
+    if preset is not None or recipe is not None:
+        settings = settings.with_preset(preset, recipe)
+    return texts.on(settings).with_flags(changes).checked()
 
 
 def kept_name(model: Path) -> str:

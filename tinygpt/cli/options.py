@@ -12,7 +12,7 @@ import typer
 
 from tinygpt.core.config import TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET, preset_names
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, RECIPES, preset_names, recipe_names
 from tinygpt.core.settings import Field, Settings
 from tinygpt.engines.select import ENGINE_NAMES, EngineChoice
 
@@ -121,6 +121,17 @@ Preset = Annotated[
         default=DEFAULT_PRESET,
         panel="Model",
         autocompletion=complete_preset,
+    ),
+]
+Recipe = Annotated[
+    str | None,
+    option(
+        "--recipe",
+        help="how it is made and trained. " + ". ".join(f"{recipe.name}: {recipe.help}" for recipe in RECIPES),
+        default=DEFAULT_RECIPE,
+        panel="Model",
+        metavar="|".join(recipe_names()),
+        autocompletion=completion(recipe_names()),
     ),
 ]
 Data = Annotated[

@@ -17,7 +17,7 @@ from tinygpt.cli.settings import TrainSettings, read_settings
 from tinygpt.cli.training import Job, draw
 from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import preset_like
+from tinygpt.core.presets import preset_like, recipe_like
 from tinygpt.core.run.progress import Progress
 from tinygpt.models import locate
 from tinygpt.runs import RunFolder
@@ -72,6 +72,7 @@ def settings_in(checkpoint: Checkpoint) -> TrainSettings:
     stated = checkpoint.origin or {}
     return TrainSettings(
         preset=preset_like(checkpoint.config.model),
+        recipe=recipe_like(checkpoint.config),
         run=checkpoint.config,
         data=text_in(checkpoint.data),
         validation=text_in(checkpoint.data.get("validation")),

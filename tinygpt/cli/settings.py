@@ -1,6 +1,7 @@
 """All that `tinygpt train` can be told, as one value: read from TOML, changed by flags, written to config.toml.
 
-Later ones win: core's defaults, the preset, the TOML file, `--preset` given beside a file, the other flags.
+Later ones win: core's defaults, the preset by its recipe, the TOML file, `--preset` and `--recipe` given beside a file,
+the other flags.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any, NamedTuple
 from tinygpt.cli.choices import NO_TEXT, START_VALUES, DataChoice, Origin
 from tinygpt.core.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
-from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, fine_tuning, preset, preset_like
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, fine_tuning, preset, preset_like, tuned
 from tinygpt.core.settings import Field, Settings, text
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_regular
 
 LONGEST_CONFIG = 1 << 20  # bytes
+UNSTATED_RECIPE = "classic"  # of a file: those that name none are of the time when there was no other
 SECTIONS: dict[str, type[Settings]] = {"model": ModelConfig, "train": TrainConfig, "sample": SampleConfig}
 # Beside core's settings of a sample: the command line and the page ask for the prompt of each one.
 PROMPT = text("prompt", "\n", None, "what the samples on the way go on from")
@@ -29,6 +31,7 @@ PROMPT = text("prompt", "\n", None, "what the samples on the way go on from")
 class TrainSettings:
     preset: str
     run: RunConfig
+    recipe: str = DEFAULT_RECIPE
     sample: SampleConfig = field(default_factory=SampleConfig)
     prompt: str = PROMPT.default
     data: DataChoice = field(default_factory=DataChoice)
@@ -37,19 +40,31 @@ class TrainSettings:
     engine: EngineChoice = field(default_factory=EngineChoice)
 
     @classmethod
-    def of_preset(cls, name: str) -> TrainSettings:
-        return cls(preset=name, run=preset(name))
+    def of_preset(cls, name: str, recipe: str = DEFAULT_RECIPE) -> TrainSettings:
+        return cls(preset=name, recipe=recipe, run=preset(name, recipe))
 
     @classmethod
-    def fine_tuning(cls, model: ModelConfig) -> TrainSettings:
-        return cls(preset=preset_like(model), run=fine_tuning(model))
+    def fine_tuning(cls, model: ModelConfig, recipe: str | None) -> TrainSettings:
+        recipe = DEFAULT_RECIPE if recipe is None else recipe
+        return cls(preset=preset_like(model), recipe=recipe, run=fine_tuning(model, recipe))
 
-    def with_preset(self, name: str) -> TrainSettings:
-        """The named preset's six numbers in place of those here; all else stays."""
-        preset(name)
-        row = next(row for row in PRESETS if row.name == name)
-        numbers = {key: value for key, value in row._asdict().items() if key != "name"}
-        return replace(self, preset=name, run=self.run.replace(**numbers))
+    def with_preset(self, name: str | None, recipe: str | None) -> TrainSettings:
+        """What the named preset and recipe state in place of what stands here; all else stays."""
+        name = self.preset if name is None else name
+        recipe = self.recipe if recipe is None else recipe
+        usual = RunConfig(ModelConfig(), TrainConfig()).values()
+        before = {key: usual[key] for key in tuned(self.preset, self.recipe)}
+        return replace(self, preset=name, recipe=recipe, run=self.run.replace(**before | tuned(name, recipe)))
+
+    def with_options(self, model: ModelConfig) -> TrainSettings:
+        """Made as that model is; what a recipe would have it made of does not count."""
+        options = {field.name: getattr(model, field.name) for field in ModelConfig.FIELDS if field.choices}
+        return self.with_values("model", options)
+
+    def with_flags(self, changes: dict[str, dict[str, Any]]) -> TrainSettings:
+        """Settings by section, of a run that begins with them."""
+        run = cut_short(self.run, changes["model"] | changes["train"])
+        return replace(self, run=run).with_values("sample", changes["sample"])
 
     def with_values(self, section: str, values: dict[str, Any]) -> TrainSettings:
         if section == "sample":
@@ -87,6 +102,7 @@ class TrainSettings:
         return tomli_w.dumps(
             {
                 "preset": self.preset,
+                "recipe": self.recipe,
                 "model": self.run.model.as_dict(),
                 "train": self.run.train.as_dict(),
                 "data": self.data.stated(),
@@ -126,15 +142,16 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def settings_of(tables: dict[str, Any], base: TrainSettings | None = None) -> TrainSettings:
-    known = ["preset", *SECTIONS, "data", "validation", "origin", "engine"]
+    known = ["preset", "recipe", *SECTIONS, "data", "validation", "origin", "engine"]
     for name in tables:
         if name not in known:
             raise TinyGPTError(f"there is no section '{name}'{instead(name, known)}")
     preset_name = typed("preset", tables.get("preset", DEFAULT_PRESET), str)
+    recipe = typed("recipe", tables.get("recipe", UNSTATED_RECIPE), str)
     if base is None:
-        settings = TrainSettings.of_preset(preset_name)
+        settings = TrainSettings.of_preset(preset_name, recipe)
     else:
-        settings = base.with_preset(preset_name) if "preset" in tables else base
+        settings = base.with_preset(preset_name, None) if "preset" in tables else base
     if "validation" in tables:
         settings = settings.with_validation(text_of(tables, "validation"))
     for section in SECTIONS:

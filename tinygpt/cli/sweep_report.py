@@ -12,8 +12,9 @@ from tinygpt.cli.corpora import Texts
 from tinygpt.cli.output import Output
 from tinygpt.cli.sweep_settings import SweepSettings
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import DEFAULT_RECIPE
 from tinygpt.sweeps.folder import SweepFolder
-from tinygpt.sweeps.plan import PRESET, SEED, Plan, described, shown
+from tinygpt.sweeps.plan import PRESET, RECIPE, SEED, Plan, described, shown
 from tinygpt.sweeps.results import FAILED, Result, Standing, edge_notes, standings
 
 
@@ -124,7 +125,8 @@ def number(loss: float) -> str:
 
 def command(settings: SweepSettings, best: Standing) -> str:
     values = {**settings.plan.fixed, **best.settings}
-    preset = {PRESET: values.pop(PRESET, settings.plan.preset)}
+    recipe = values.pop(RECIPE, settings.plan.recipe)
+    preset = {PRESET: values.pop(PRESET, settings.plan.preset)} | ({} if recipe == DEFAULT_RECIPE else {RECIPE: recipe})
     texts = {"data": settings.data.name, "file": settings.data.file}
     texts |= {"val_data": settings.validation.name, "val_file": settings.validation.file}
     if any(settings.validation):

@@ -21,10 +21,10 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.presets import DEFAULT_PRESET, preset
 from tinygpt.engines.select import EngineChoice, changed
-from tinygpt.sweeps.plan import PRESET, Axis, Plan, Values
+from tinygpt.sweeps.plan import PRESET, RECIPE, Axis, Plan, Values
 
 TEXT_KEYS = ("data", "validation")
-PLAN_KEYS = {"preset": str, "halving": int, "whole_text": bool, "fixed": dict, "over": dict}
+PLAN_KEYS = {"preset": str, "recipe": str, "halving": int, "whole_text": bool, "fixed": dict, "over": dict}
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class SweepSettings:
 
     def of_run(self, settings: Values, config: RunConfig) -> TrainSettings:
         """As `train` would have them for one of the runs."""
-        name = settings.get(PRESET, self.plan.preset)
-        return TrainSettings(name, config, data=self.data, validation=self.validation, engine=self.engine)
+        name, recipe = settings.get(PRESET, self.plan.preset), settings.get(RECIPE, self.plan.recipe)
+        return TrainSettings(name, config, recipe, data=self.data, validation=self.validation, engine=self.engine)
 
     def of_first(self) -> TrainSettings:
         settings = self.plan.candidates()[0]
@@ -76,7 +76,7 @@ def sweep_of(tables: dict[str, Any]) -> SweepSettings:
             raise TinyGPTError(f"there is nothing called '{name}' in a sweep{instead(name, known)}")
     stated = {name: typed(name, tables[name], kind) for name, kind in PLAN_KEYS.items() if name in tables}
     axes = [Axis(name, listed_values(name, values)) for name, values in stated.pop("over", {}).items()]
-    plan = Plan(over=tuple(axes), **{"preset": DEFAULT_PRESET, **stated})
+    plan = Plan(over=tuple(axes), **stated)
     data, validation = (DataChoice(**typed_table(kind, table(tables, kind), DataChoice)) for kind in TEXT_KEYS)
     engine = EngineChoice(**typed_table("engine", table(tables, "engine"), EngineChoice))
     return SweepSettings(plan, data, validation, engine)
@@ -93,6 +93,7 @@ def changed_settings(
     over: list[str],
     fixed: Values,
     size: str | None,
+    recipe: str | None,
     halving: int | None,
     whole_text: bool,
 ) -> SweepSettings:
@@ -108,6 +109,7 @@ def changed_settings(
         plan,
         over=tuple(axes.values()),
         preset=size or plan.preset,
+        recipe=recipe or plan.recipe,
         fixed={**plan.fixed, **fixed},
         halving=plan.halving if halving is None else halving,
         whole_text=whole_text or plan.whole_text,
@@ -116,13 +118,13 @@ def changed_settings(
 
 
 def parse_axis(text: str) -> Axis:
-    """`lr=1e-3,3e-3`: a setting of model or training, or the preset, and values to try."""
+    """`lr=1e-3,3e-3`: a setting of model or training, the preset or the recipe, and values to try."""
     name, equals, listed = text.partition("=")
     values = [value.strip() for value in listed.split(",") if value.strip()]
     if not equals or not values:
         raise TinyGPTError(f"--over takes a setting and values, as in lr=1e-3,3e-3, not '{text}'")
-    if name.strip() == PRESET:
-        return Axis(PRESET, tuple(values))
+    if name.strip() in (PRESET, RECIPE):
+        return Axis(name.strip(), tuple(values))
     section, setting = find_setting(name.strip())
     if section == "sample":
         raise TinyGPTError(f"{setting.name} is about samples, which a sweep does not compare; vary model or training")

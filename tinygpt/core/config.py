@@ -231,6 +231,12 @@ class RunConfig:
             self.train.replace(**{name: changes[name] for name in changes if name in train_names}),
         )
 
+    def values(self) -> "dict[str, Any]":
+        """All settings by name."""
+        values = self.model.as_dict()
+        values.update(self.train.as_dict())
+        return values
+
     def going_on(self, **changes: "Any") -> "RunConfig":
         """A copy for a run that goes on, with any settings changed that may change between two steps."""
         changed = self.replace(**changes)

@@ -1,4 +1,7 @@
-"""Runs by name."""
+"""Runs by name: a preset says how large, a recipe how it is trained. The only copy of every tuned number.
+
+The numbers of `modern` come from sweeps: docs/quality.md has their commands.
+"""
 
 from collections import namedtuple
 
@@ -6,37 +9,116 @@ from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.models.parameters import parameter_count
 
-Preset = namedtuple("Preset", ("name", "layers", "d_model", "heads", "ctx", "batch", "steps"))
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+Preset = namedtuple("Preset", ("name", "layers", "d_model", "heads", "ctx"))
+# shared: settings that all its runs have; presets: by a preset's name, those that differ.
+Recipe = namedtuple("Recipe", ("name", "help", "shared", "presets"))
 
 PRESETS = (
-    Preset("tiny", 2, 48, 3, 32, 16, 2000),
-    Preset("small", 3, 96, 3, 64, 16, 1500),
-    Preset("medium", 4, 128, 4, 96, 16, 1000),
-    Preset("large", 6, 192, 6, 128, 12, 600),
-    Preset("xl", 8, 256, 8, 128, 8, 400),
-    Preset("huge", 12, 256, 8, 256, 8, 5000),
-    Preset("massive", 14, 384, 12, 256, 4, 1000),
-    Preset("mega", 14, 384, 12, 512, 8, 800),
-    Preset("behemoth", 24, 1280, 20, 512, 1, 50),
+    Preset("tiny", 2, 48, 3, 32),
+    Preset("small", 3, 96, 3, 64),
+    Preset("medium", 4, 128, 4, 96),
+    Preset("large", 6, 192, 6, 128),
+    Preset("xl", 8, 256, 8, 128),
+    Preset("huge", 12, 256, 8, 256),
+    Preset("massive", 14, 384, 12, 256),
+    Preset("mega", 14, 384, 12, 512),
+    Preset("behemoth", 24, 1280, 20, 512),
 )
 DEFAULT_PRESET = "small"
 # docs/cli.md#fine-tuning has the measurement that these come from.
 FINE_TUNING = {"optimizer": "adamw", "lr": 2e-3, "schedule": "cosine", "min_lr": 2e-4}
 
 
+def table(columns: str, *rows: "tuple[str | float, ...]") -> "dict[str, dict[str, float]]":
+    """Settings by a preset's name, which stands first in its row."""
+    names = columns.split()
+    return {str(row[0]): {names[i]: row[1 + i] for i in range(len(names))} for row in rows}  # type: ignore[misc]
+
+
+CLASSIC = Recipe(
+    "classic",
+    "GPT-2's shape with AdamW at a constant rate: the one to learn from, and exact in Hugging Face's format",
+    {},
+    table(
+        "batch steps",
+        ("tiny", 16, 2000),
+        ("small", 16, 1500),
+        ("medium", 16, 1000),
+        ("large", 12, 600),
+        ("xl", 8, 400),
+        ("huge", 8, 5000),
+        ("massive", 4, 1000),
+        ("mega", 8, 800),
+        ("behemoth", 1, 50),
+    ),
+)
+MODERN = Recipe(
+    "modern",
+    "what learns most in a given time: Muon, rotary positions, normalised queries and keys, averaged weights",
+    {
+        "positions": "rotary",
+        "qk_norm": "on",
+        "optimizer": "muon",
+        "momentum": 0.95,
+        "schedule": "cosine",
+        "warmup": 100,
+        "average": 0.1,
+    },
+    table(
+        "batch steps lr min_lr matrix_lr dropout",
+        ("tiny", 16, 2000, 5e-3, 5e-4, 0.02, 0.0),
+        ("small", 16, 1500, 5e-3, 5e-4, 0.02, 0.0),
+        ("medium", 16, 1200, 3e-3, 3e-4, 0.02, 0.0),
+        ("large", 12, 1200, 2e-3, 2e-4, 0.02, 0.0),
+        ("xl", 16, 1000, 1e-3, 1e-4, 0.02, 0.0),
+        ("huge", 8, 4000, 1e-3, 1e-4, 0.02, 0.15),
+        ("massive", 8, 3000, 1e-3, 1e-4, 0.02, 0.2),
+        ("mega", 8, 2500, 1e-3, 1e-4, 0.02, 0.2),
+        ("behemoth", 8, 1000, 5e-4, 5e-5, 0.02, 0.2),
+    ),
+)
+RECIPES = (MODERN, CLASSIC)
+DEFAULT_RECIPE = "modern"
+WARMUP_SHARE = 10  # a run that is cut short warms up for at most a tenth of it
+
+
 def preset_names() -> list[str]:
     return [preset.name for preset in PRESETS]
 
 
-def preset(name: str) -> RunConfig:
-    """The run that a preset's name stands for."""
+def recipe_names() -> list[str]:
+    return [recipe.name for recipe in RECIPES]
+
+
+def tuned(name: str, recipe: str) -> "dict[str, str | float]":
+    """All settings that a preset and a recipe state, by name."""
+    if recipe not in recipe_names():
+        raise TinyGPTError(f"there is no recipe '{recipe}'{instead(recipe, recipe_names())}")
+    (chosen,) = [row for row in RECIPES if row.name == recipe]
     for row in PRESETS:
         if row.name == name:
-            return RunConfig(
-                ModelConfig(layers=row.layers, d_model=row.d_model, heads=row.heads, ctx=row.ctx),
-                TrainConfig(batch=row.batch, steps=row.steps),
-            )
+            settings = {"layers": row.layers, "d_model": row.d_model, "heads": row.heads, "ctx": row.ctx}
+            settings.update(chosen.shared)
+            settings.update(chosen.presets[name])
+            return settings
     raise TinyGPTError(f"there is no preset '{name}'{instead(name, preset_names())}")
+
+
+def cut_short(run: RunConfig, changes: "dict[str, Any]") -> RunConfig:
+    """A run with other settings; where those make it shorter than its warm-up is meant for, with less of that."""
+    changed = run.replace(**changes)
+    if "warmup" in changes or changed.train.steps >= run.train.steps:
+        return changed
+    return changed.replace(warmup=min(changed.train.warmup, changed.train.steps // WARMUP_SHARE))
+
+
+def preset(name: str, recipe: str = "classic") -> RunConfig:
+    """The run that a preset's name stands for."""
+    return RunConfig(ModelConfig(), TrainConfig()).replace(**tuned(name, recipe))
 
 
 def preset_like(model: ModelConfig) -> str:
@@ -53,7 +135,15 @@ def preset_like(model: ModelConfig) -> str:
     return str(min(PRESETS, key=times).name)
 
 
-def fine_tuning(model: ModelConfig) -> RunConfig:
+def recipe_like(run: RunConfig) -> str:
+    """The recipe whose optimizer a run has."""
+    for recipe in RECIPES:
+        if recipe.shared.get("optimizer", TrainConfig().optimizer) == run.train.optimizer:
+            return str(recipe.name)
+    return str(CLASSIC.name)
+
+
+def fine_tuning(model: ModelConfig, recipe: str) -> RunConfig:
     """A run that begins with a trained model: as the preset of its size, but gentle with what the weights know."""
-    train = preset(preset_like(model)).train
+    train = preset(preset_like(model), recipe).train
     return RunConfig(model, train.replace(warmup=min(100, train.steps // 10), **FINE_TUNING))

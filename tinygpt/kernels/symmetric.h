@@ -36,7 +36,8 @@ static void multiply_upper(Team& team, Matrix a, const float* b, i64 C, i64 dept
         multiply_tile<false>(own, b_panel, stride, block, PANEL, tile.product);
       else
         multiply_tile<false, 1>(own, b_panel, stride, block, LANES, tile.product);
-      for_each_vec(tile, stride, [&](i64 place, i64, auto lanes, vec product) {
+      for_each_vec(tile, [&](i64 row, i64 col, auto lanes, vec product) {
+        i64 place = row * stride + col;
         vec sum = k == 0 ? product : product + load(c + place, lanes);
         store(c + place, k + block == depth ? end(place, sum, lanes) : sum, lanes);
       });

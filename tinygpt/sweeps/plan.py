@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import DEFAULT_PRESET, preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, preset
 from tinygpt.core.run.engine import UNPLANNED
 
-PRESET, SEED = "preset", "seed"
+PRESET, RECIPE, SEED = "preset", "recipe", "seed"
 MOST_RUNS = 10_000
 SHORTEST = 10  # steps of a run that is to tell a good setting from a bad one
 # Runs with different ones could not be compared.
@@ -22,7 +22,7 @@ FIXED = {
     "eval_batches": "validations of different sizes cannot be compared; set it for all of them",
 }
 
-Values = dict[str, Any]  # settings by name; `preset` may be one of them
+Values = dict[str, Any]  # settings by name; `preset` and `recipe` may be among them
 
 
 class Axis(NamedTuple):
@@ -59,18 +59,19 @@ def key_of(rung: int, settings: Values) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of a run come from the preset, then what is fixed for all, then the run's own."""
+    """Settings of a run come from the preset and the recipe, then what is fixed for all, then the run's own."""
 
     over: tuple[Axis, ...]
     preset: str = DEFAULT_PRESET
+    recipe: str = DEFAULT_RECIPE
     fixed: Values = field(default_factory=dict)
     halving: int = 0  # a rung's runs are so many times longer than those of the one before; 0: there is one rung
     whole_text: bool = False  # in the end the loss of every held-out byte is measured, and decides
 
     def config(self, settings: Values) -> RunConfig:
         values = {**self.fixed, **settings}
-        name = values.pop(PRESET, self.preset)
-        return preset(name).replace(**values)
+        name, recipe = values.pop(PRESET, self.preset), values.pop(RECIPE, self.recipe)
+        return cut_short(preset(name, recipe), values)
 
     def candidates(self) -> list[Values]:
         """Every combination, seeds apart; the last setting changes fastest."""
@@ -151,6 +152,7 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         return {
             "preset": self.preset,
+            "recipe": self.recipe,
             "halving": self.halving,
             "whole_text": self.whole_text,
             "fixed": self.fixed,

@@ -11,7 +11,7 @@ from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import Preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, tuned
 
 PANEL = "Sweep"
 
@@ -27,14 +27,14 @@ EXAMPLES = """Examples:
 """
 
 
-@with_settings(ModelConfig, TrainConfig, **dict.fromkeys(Preset._fields[1:], "the preset's"))
+@with_settings(ModelConfig, TrainConfig, **dict.fromkeys(tuned(DEFAULT_PRESET, DEFAULT_RECIPE), "the preset's"))
 def sweep(
     over: Annotated[
         list[str] | None,
         option(
             "--over",
             metavar="NAME=VALUE,VALUE",
-            help="try these values of a setting, or of preset; repeated: every combination; seeds are averaged",
+            help="try these values of a setting, of preset or recipe; repeated: every combination; seeds are averaged",
             panel=PANEL,
         ),
     ] = None,
@@ -67,6 +67,7 @@ def sweep(
     config: Annotated[Path | None, option("--config", help="a sweep.toml to do again", panel=PANEL)] = None,
     keep: Annotated[bool, option("--keep", help="keep each run's folder, with its model", panel=PANEL)] = False,
     preset: options.Preset = None,
+    recipe: options.Recipe = None,
     data: options.Data = None,
     file: options.TextFile = None,
     budget: options.Budget = None,
@@ -100,7 +101,15 @@ def sweep(
     machine = engine_changes(engine, device, precision, compile, threads)
     fixed = {**stated["model"], **stated["train"]}
     if resume is not None:
-        flags = {"over": over, "halving": halving, "preset": preset, "out": out, "config": config, **fixed}
+        flags = {
+            "over": over,
+            "halving": halving,
+            "preset": preset,
+            "recipe": recipe,
+            "out": out,
+            "config": config,
+            **fixed,
+        }
         flags |= {"whole-text": whole_text or None, "engine": engine}
         flags |= {name: value for name, value in machine.items() if name != "name"}
         for name, value in flags.items():
@@ -114,6 +123,6 @@ def sweep(
             execute(Job(settings, jobs=jobs, keep=keep, folder=folder), output)
         return
     settings = read_sweep(config) if config is not None else SweepSettings()
-    settings = changed_settings(settings, over or [], fixed, preset, halving, whole_text)
+    settings = changed_settings(settings, over or [], fixed, preset, recipe, halving, whole_text)
     settings = settings.with_texts(texts, moved=False).with_engine(machine)
     execute(Job(settings, jobs=jobs, keep=keep, out=out), output)

@@ -14,7 +14,7 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.settings import parse_assignments
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import FINE_TUNING, Preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, FINE_TUNING, tuned
 from tinygpt.engines.select import changed
 from tinygpt.runs import RunFolder
 
@@ -30,9 +30,10 @@ EXAMPLES = """Examples:
 """
 
 
-@with_settings(ModelConfig, TrainConfig, **dict.fromkeys(Preset._fields[1:], "the preset's"))
+@with_settings(ModelConfig, TrainConfig, **dict.fromkeys(tuned(DEFAULT_PRESET, DEFAULT_RECIPE), "the preset's"))
 def train(
     preset: options.Preset = None,
+    recipe: options.Recipe = None,
     data: options.Data = None,
     file: options.TextFile = None,
     val_file: options.ValFile = None,
@@ -97,9 +98,10 @@ def train(
     output = Output(json=json, quiet=quiet)
     with ExitStack() as held:
         if resume is None:
-            job = new_job(config, preset, init_from, changes, texts)
+            job = new_job(config, preset, recipe, init_from, changes, texts)
         else:
-            for flag, value in (("--preset", preset), ("--config", config), ("--init-from", init_from)):
+            own = (("--preset", preset), ("--recipe", recipe), ("--config", config), ("--init-from", init_from))
+            for flag, value in own:
                 if value is not None:
                     raise TinyGPTError(f"{flag} does not go with --resume: the run has its settings already")
             if not resume.is_dir():

@@ -13,7 +13,7 @@ from tinygpt.core.file.header import encode_run, encode_state
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
 from tinygpt.core.optimizers import check_slots, slot_names
-from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
+from tinygpt.core.presets import cut_short, preset
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
 from tinygpt.core.run.sampler import generate
@@ -35,23 +35,6 @@ KEEP_FIRST = 5.0
 KEEP_EVERY = 30.0
 KEEP_SHARE = 20
 KEEP_LARGEST = 2**30
-
-
-def facts() -> str:
-    """What the page shows before anything runs: presets and knobs, as core has them."""
-    presets, knobs = [], []
-    for row in PRESETS:
-        shown: dict[str, Any] = {name: getattr(row, name) for name in ("name", "layers", "d_model", "heads", "ctx")}
-        shown.update({"batch": row.batch, "steps": row.steps})
-        shown["parameters"] = parameter_count(preset(row.name).model)
-        presets.append(shown)
-    for section in (ModelConfig, TrainConfig, SampleConfig):
-        for field in section.FIELDS:
-            knob = {"section": section.SECTION, "name": field.name, "kind": field.kind, "default": field.default}
-            knob.update({"low": field.low, "high": field.high, "choices": field.choices, "help": field.help})
-            knob.update({"label": field.label, "fixed": field.fixed})
-            knobs.append(knob)
-    return json.dumps({"presets": presets, "knobs": knobs, "defaultPreset": DEFAULT_PRESET})
 
 
 class TabHost(Host):
@@ -121,9 +104,9 @@ def labelled(call: "Any") -> "Any":
 class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
-    The request: preset, changes, bytes (of the corpus; none where the model only writes); what it goes on `from`: a
-    file as tab/file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else WebAssembly is;
-    `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own.
+    The request: preset and recipe, changes, bytes (of the corpus; none where the model only writes); what it goes on
+    `from`: a file as tab/file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else
+    WebAssembly is; `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own.
     """
 
     @labelled
@@ -132,7 +115,7 @@ class Session:
         self.progress = Progress()
         origin = asked.get("from")
         if origin is None:
-            self.config = preset(asked["preset"]).replace(**asked["changes"])
+            self.config = cut_short(preset(asked["preset"], asked["recipe"]), asked["changes"])
         else:
             before = RunConfig(ModelConfig(**origin["config"]["model"]), TrainConfig(**origin["config"]["train"]))
             self.config = before.going_on(**asked["changes"])

@@ -50,17 +50,6 @@ export interface Knob {
   fixed: boolean; // a model has it for life
 }
 
-export interface Preset {
-  name: string;
-  layers: number;
-  d_model: number;
-  heads: number;
-  ctx: number;
-  batch: number;
-  steps: number;
-  parameters: number;
-}
-
 export interface RunConfig {
   model: Record<string, number | string>;
   train: Record<string, number | string>;
@@ -70,6 +59,7 @@ export type ToWorker =
   | {
       type: "start";
       preset: string;
+      recipe: string;
       changes: Changes;
       text: Uint8Array<ArrayBuffer>; // the whole corpus; core splits off the validation part
       engine?: EngineName; // absent: WebAssembly
@@ -117,7 +107,7 @@ export interface CheckedFile {
 }
 
 export type FromWorker =
-  | { type: "ready"; capabilities: Capabilities; presets: Preset[]; knobs: Knob[]; defaultPreset: string }
+  | { type: "ready"; capabilities: Capabilities }
   | { type: "doubt"; message: string } // nothing has begun: the memory may not do; ask, and send the same again, sure
   | { type: "progress"; made: number; of: number } // kernels compiled for the GPU
   | {

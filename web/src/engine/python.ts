@@ -3,18 +3,13 @@ import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/m
 import type { Place, Player } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
 import type { Front, Reader } from "./modelfile.ts";
-import type { Knob, Preset, RunConfig } from "./protocol.ts";
+import type { RunConfig } from "./protocol.ts";
 
 const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan, and is swept at every return to JavaScript
 
-export interface Facts {
-  presets: Preset[];
-  knobs: Knob[];
-  defaultPreset: string;
-}
-
 export interface Request {
   preset: string;
+  recipe: string;
   changes: Record<string, number | string>;
   bytes: number | null; // of the text; null: the model only writes
   prompt?: string;
@@ -64,12 +59,10 @@ export interface Session {
 }
 
 interface Tab {
-  facts(): string;
   Session(request: string): Session;
 }
 
 export interface Python {
-  facts(): Facts;
   session(request: Request): Session;
   reader: Reader; // of .tinygpt files
   /** Runs a script; for tests. */
@@ -93,7 +86,6 @@ export async function startPython(files: Record<string, string>, url?: string): 
   python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import file, session");
   const tab = python.globals.get("session") as Tab;
   return {
-    facts: () => JSON.parse(tab.facts()) as Facts,
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
     reader: python.globals.get("file") as Reader,
     run: (script) => python.runPython(script),

@@ -31,6 +31,7 @@ async function prepare(wish: Wish): Promise<Prepared> {
   try {
     const session = python.session({
       preset: wish.preset ?? "",
+      recipe: wish.recipe ?? "",
       changes: wish.changes ?? {},
       bytes: wish.text?.length ?? null,
       ...(wish.prompt ? { prompt: wish.prompt } : {}),
@@ -135,7 +136,7 @@ async function handle(message: ToWorker): Promise<void> {
 const ready = (async () => {
   assets.fetchAhead();
   python = await assets.python();
-  say({ type: "ready", capabilities: await capabilities(), ...python.facts() });
+  say({ type: "ready", capabilities: await capabilities() });
 })();
 
 onmessage = ({ data }: MessageEvent<ToWorker>) => {

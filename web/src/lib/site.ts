@@ -1,9 +1,18 @@
 // What Python stated of the project when the site was built (tinygpt/site.py): presets, settings, the default text.
 import stated from "../generated/site.json";
-import type { Knob, Preset, RunConfig } from "../engine/protocol";
+import type { Knob, RunConfig } from "../engine/protocol";
 
-export interface SitePreset extends Preset {
+export interface SitePreset extends RunConfig {
+  name: string;
+  parameters: number;
   arenaBytes: number; // the memory a run takes beside its text
+}
+
+/** How a model of any size is made and trained. */
+export interface SiteRecipe {
+  name: string;
+  help: string;
+  presets: SitePreset[];
 }
 
 export interface SiteCorpus {
@@ -17,7 +26,8 @@ export interface SiteCorpus {
 export interface Site {
   version: string;
   defaultPreset: string;
-  presets: SitePreset[];
+  defaultRecipe: string;
+  recipes: SiteRecipe[];
   knobs: Knob[];
   untrainedLoss: number; // of a model that knows nothing: ln 256
   corpus: SiteCorpus;
@@ -44,8 +54,14 @@ export function isFixed(name: string): boolean {
   return site.knobs.some((row) => row.section !== "sample" && row.name === name && row.fixed);
 }
 
-export function presetNamed(name: string): SitePreset {
-  const found = site.presets.find((row) => row.name === name);
+export function presetsOf(recipe: string): SitePreset[] {
+  const found = site.recipes.find((row) => row.name === recipe);
+  if (!found) throw new Error(`core has no recipe ${recipe}`);
+  return found.presets;
+}
+
+export function presetNamed(name: string, recipe: string): SitePreset {
+  const found = presetsOf(recipe).find((row) => row.name === name);
   if (!found) throw new Error(`core has no preset ${name}`);
   return found;
 }

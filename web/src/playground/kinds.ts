@@ -29,6 +29,7 @@ export type Values = Record<string, number | string | null>;
 /** What to train: settings over a preset's, and on what text. */
 export interface Order {
   preset: string;
+  recipe: string;
   changes: Changes;
   text: Uint8Array<ArrayBuffer>;
   engine: EngineName;

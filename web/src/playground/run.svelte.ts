@@ -94,7 +94,7 @@ export class Run {
   goOn(changes: Changes, means: Means): void {
     if (!this.model) return;
     const resume = this.model.file?.bytes ?? "in hand";
-    this.begin({ ...means, preset: site.defaultPreset, changes }, { resume }, this.model.title);
+    this.begin({ ...means, preset: site.defaultPreset, recipe: site.defaultRecipe, changes }, { resume }, this.model.title);
   }
 
   /** As far as was planned; where that is done, as far again. */
@@ -180,8 +180,8 @@ export class Run {
     this.notice = null;
     this.compiled = null;
     this.lost = false;
-    const { preset, changes, text, engine, threads } = order;
-    this.propose({ type: "start", preset, changes, text, engine, threads, ...more });
+    const { preset, recipe, changes, text, engine, threads } = order;
+    this.propose({ type: "start", preset, recipe, changes, text, engine, threads, ...more });
   }
 
   private propose(wish: Wish): void {
