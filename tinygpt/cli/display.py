@@ -22,6 +22,7 @@ CHART_ROWS = 7
 SAMPLE_LINES = 4
 WIDEST = 100  # columns; a curve wider than that tells no more
 STOPPING = "finishing this step, then saving; Ctrl-C again quits at once"
+ADVICE, ADVICE_STYLE = "coach  {}", "yellow"
 TRAIN_STYLE, VAL_STYLE = "cyan", "yellow"
 
 
@@ -101,7 +102,9 @@ class PlainLines(Display):
     def event(self, event: dict[str, Any]) -> None:
         self.follow(event)
         due = event["event"] == "step" and (time.monotonic() >= self.next_line or event["step"] == self.steps)
-        if due or event["event"] == "eval":
+        if event["event"] == "advice":
+            self.console.print(ADVICE.format(event["text"]), style=ADVICE_STYLE, highlight=False, soft_wrap=True)
+        elif due or event["event"] == "eval":
             self.next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             self.console.print(self.line(event), highlight=False, soft_wrap=True)
 
@@ -141,6 +144,8 @@ class LivePanel(Display):
             self.vals = [*self.vals, (event["step"], event["val_loss"])]
         elif event["event"] == "sample":
             self.sample = event["text"]
+        elif event["event"] == "advice":
+            self.live.console.print(ADVICE.format(event["text"]), style=ADVICE_STYLE, highlight=False)
 
     def end(self) -> None:
         self.sample, self.stopping = "", False  # the summary says both

@@ -17,6 +17,7 @@ from tinygpt.cli.reports import RunReport
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.corpus import check_corpus
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.run.coach import Coach
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.trainer import Trainer
@@ -126,7 +127,9 @@ def train_in(
         host = RunHost(output, display, stop, folder=folder, settings=settings)
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()
-        trainer = Trainer(run, engine, host, len(texts.train), len(texts.val), progress, prompt, settings.sample)
+        coach = Coach(run, len(texts.train), engine.replicas)
+        sizes = len(texts.train), len(texts.val)
+        trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach)
         display.begin(run.train.steps, past)
 
         def end(reason: str) -> None:

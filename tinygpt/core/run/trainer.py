@@ -6,6 +6,7 @@ from tinygpt.core.config import LN_VOCAB, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.corpus import check_corpus, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.record import RING
+from tinygpt.core.run.coach import Coach
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.rate import Rate
 from tinygpt.core.run.sampler import NotFinite, generate
@@ -36,7 +37,7 @@ class Host:
         raise NotImplementedError
 
     def emit(self, event: "dict[str, Any]") -> None:
-        """Take note of a step, eval, sample or checkpoint event (the key "event" names it)."""
+        """Take note of a step, eval, sample, checkpoint or advice event (the key "event" names it)."""
 
     def emit_steps(self, events: "list[dict[str, Any]]") -> None:
         """Take note of a block of steps."""
@@ -76,6 +77,7 @@ class Trainer:
         progress: Progress | None = None,
         sample_prompt: bytes = b"\n",
         sample_settings: SampleConfig | None = None,
+        coach: Coach | None = None,
     ) -> None:
         check_corpus(config, train_bytes)
         self.config = config
@@ -88,6 +90,7 @@ class Trainer:
         self.sample_prompt = sample_prompt
         self.sample_settings = sample_settings or SampleConfig()
         self.tokens_per_step = config.train.batch * config.train.grad_accum * engine.replicas * config.model.ctx
+        self.coach = coach
         self.step_rate = Rate()  # of training alone
         self.batch_rate = Rate()  # of validations
         self.began = host.now()
@@ -218,8 +221,15 @@ class Trainer:
                 }
             )
         self.host.emit_steps(events)
+        if self.coach is not None:
+            for event in events:
+                self.advise(event["step"], self.coach.step(event["step"], event["loss"], event["grad_norm"]))
         if bad is not None:
             raise bad
+
+    def advise(self, step: int, advice: "tuple[str, str] | None") -> None:
+        if advice is not None:
+            self.host.emit({"event": "advice", "step": step, "kind": advice[0], "text": advice[1]})
 
     def diverged(self, step: int, what: str) -> Diverged:
         return Diverged(divergence_sentence(self.config.train, step, what, self.last["step"]))
@@ -242,6 +252,8 @@ class Trainer:
             progress.evals_since_best += 1
         progress.validation_due = False
         self.host.emit({"event": "eval", "step": progress.step, "val_loss": loss, "best": best})
+        if self.coach is not None:
+            self.advise(progress.step, self.coach.validated(progress.step, loss))
         return best
 
     def affords_a_sample(self) -> bool:

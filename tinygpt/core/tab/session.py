@@ -14,6 +14,7 @@ from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
 from tinygpt.core.optimizers import check_slots, slot_names
 from tinygpt.core.presets import cut_short, preset
+from tinygpt.core.run.coach import Coach
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
 from tinygpt.core.run.sampler import generate
@@ -49,6 +50,8 @@ class TabHost(Host):
         return float(self.page.now())
 
     def emit(self, event: "dict[str, Any]") -> None:
+        if event["event"] == "advice":
+            event["text"] = in_labels(event["text"])
         self.page.emit(json.dumps(event))
 
     def emit_steps(self, events: "list[dict[str, Any]]") -> None:
@@ -194,8 +197,9 @@ class Session:
         """JSON: why it ended and at which step, or the sentence of an error."""
         host = TabHost(self)
         try:
+            sizes, coach = (self.train_bytes, self.val_bytes), Coach(self.config, self.train_bytes)
             trainer = Trainer(
-                self.config, self.engine, host, self.train_bytes, self.val_bytes, self.progress, self.prompt
+                self.config, self.engine, host, sizes[0], sizes[1], self.progress, self.prompt, coach=coach
             )
             return json.dumps({"reason": await trainer.run(), "step": self.progress.step})
         except Diverged as error:

@@ -85,6 +85,7 @@ export type CoreEvent =
     }
   | { event: "eval"; step: number; val_loss: number; best: boolean }
   | { event: "sample"; step: number; text: string }
+  | { event: "advice"; step: number; kind: string; text: string } // what looks wrong and what to try
   | { event: "checkpoint"; step: number; kind: "last" | "best" };
 
 export type StopReason = "finished" | "early-stop" | "stopped" | "diverged";

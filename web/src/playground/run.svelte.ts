@@ -276,6 +276,8 @@ export class Run {
       if (event.best) this.best = event.val_loss;
     } else if (event.event === "sample") {
       this.addSample(`step ${count(event.step)}`, event.text);
+    } else if (event.event === "advice") {
+      this.advice = [...this.advice, event.text];
     }
     this.pending ??= setTimeout(() => this.show(), SHOW_EVERY);
   }
