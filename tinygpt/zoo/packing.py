@@ -88,7 +88,7 @@ def origin_facts(settings: TrainSettings, texts: Texts) -> dict[str, Any]:
     }
     if texts.validation is not None:
         facts["validation"] = {"name": settings.validation.title(), "sha256": texts.validation.sha256}
-    return {"command": command_line(settings), "preset": settings.preset, "corpus": facts}
+    return {"command": command_line(settings), "preset": settings.preset, "recipe": settings.recipe, "corpus": facts}
 
 
 def licence_of(corpus: str) -> str:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tinygpt.cli.choices import NO_TEXT, DataChoice
-from tinygpt.cli.settings import SECTIONS, TrainSettings
+from tinygpt.cli.settings import PROMPT, TrainSettings
+from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.core.presets import cut_short, preset
 
 
 @dataclass(frozen=True)
@@ -18,10 +20,11 @@ class Planned:
     preset: str
     data: str
     changes: dict[str, Any] = field(default_factory=dict)  # settings of the model and of training, over the preset's
+    recipe: str = "modern"
 
     def settings(self) -> TrainSettings:
-        settings = TrainSettings.of_preset(self.preset)
-        return replace(settings, run=settings.run.replace(**self.changes), data=DataChoice(name=self.data))
+        settings = TrainSettings.of_preset(self.preset, self.recipe)
+        return replace(settings, run=cut_short(settings.run, self.changes), data=DataChoice(name=self.data))
 
 
 PLANNED = (
@@ -49,23 +52,27 @@ def planned(name: str) -> Planned:
 
 def command_of(settings: TrainSettings) -> list[str]:
     """The flags of `tinygpt train` that give these settings; folder and engine are left to whoever runs it."""
-    flags = ["--preset", settings.preset]
+    flags = ["--preset", settings.preset, "--recipe", settings.recipe]
     flags += text_flags(settings.data) + text_flags(settings.validation, "val-")
     if settings.data.budget:
         flags += ["--budget", str(settings.data.budget)]
-    if settings.origin.model:
-        flags += ["--init-from", settings.origin.model]
-    usual = TrainSettings.of_preset(settings.preset)
-    for section in SECTIONS:
-        for setting in SECTIONS[section].FIELDS:
-            value = getattr(part_of(settings, section), setting.name)
-            if value == getattr(part_of(usual, section), setting.name):
-                continue
-            if section == "sample":
-                flags += ["--set", f"sample.{setting.name}={value}"]
-            elif setting.name != "val_fraction" or settings.validation == NO_TEXT:
-                flags += [f"--{setting.name.replace('_', '-')}", str(value)]
+    for name, value in settings.run.values().items():
+        if value != usual_run(settings)[name]:
+            flags += [f"--{name.replace('_', '-')}", str(value)]
+    usual = {**SampleConfig().as_dict(), "prompt": PROMPT.default}
+    for name, value in {**settings.sample.as_dict(), "prompt": settings.prompt}.items():
+        if value != usual[name]:
+            flags += ["--set", f"sample.{name}={value}"]
     return flags
+
+
+def usual_run(settings: TrainSettings) -> dict[str, Any]:
+    """What a run has of which nothing is stated but its preset, its recipe, its texts, and how long it is."""
+    run = preset(settings.preset, settings.recipe)
+    if settings.validation != NO_TEXT:
+        run = run.replace(val_fraction=0.0)
+    shorter = cut_short(run, {"steps": settings.run.train.steps})
+    return {**shorter.values(), "steps": run.train.steps}
 
 
 def text_flags(text: DataChoice, kind: str = "") -> list[str]:
@@ -74,16 +81,14 @@ def text_flags(text: DataChoice, kind: str = "") -> list[str]:
     return [f"--{kind}file", text.file] if text.file else [f"--{kind}data", text.name]
 
 
-def part_of(settings: TrainSettings, section: str) -> Any:
-    return {"model": settings.run.model, "train": settings.run.train, "sample": settings.sample}[section]
-
-
 def command_line(settings: TrainSettings) -> str:
     return shlex.join(["tinygpt", "train", *command_of(settings)])
 
 
 def require_planned(name: str, settings: TrainSettings) -> None:
     """A run that is packed under a planned name is the planned one, on whichever engine it was made."""
+    if settings.origin.model:
+        raise TinyGPTError("this run began with another model, which a card has no room for: pack one that did not")
     row = plan_of(name)
     if row is not None and command_of(row.settings()) != command_of(settings):
         raise TinyGPTError(

@@ -26,8 +26,9 @@ EXAMPLES = """Examples:
   tinygpt sample shakespeare-huge         let it write
 """
 CHART_WIDTH, CHART_HEIGHT = 72, 8
+SAMPLE_LINES = 20
 UNKNOWN = "–"
-EXPLAINED = "copied: stretches of 24 bytes of its writing that stand in the training text; unseen: of other text"
+EXPLAINED = "copied: stretches of 24 bytes of its writing that stand in the training text; unseen: of held-out text"
 
 Name = Annotated[
     str | None,
@@ -94,7 +95,8 @@ def show_card(output: Output, card: Card) -> None:
     sample = card["sample"]
     output.say()
     output.say(Text(f"tinygpt sample {card['name']} --tokens {sample['tokens']}", style="dim"))
-    output.say(printable(sample["prompt"] + sample["text"]).strip("\n"))
+    lines = printable(sample["text"]).strip("\n").splitlines()
+    output.say("\n".join(lines[:SAMPLE_LINES]))
 
 
 def facts_of(card: Card) -> list[tuple[str, str]]:
