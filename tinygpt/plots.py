@@ -13,7 +13,8 @@ from tinygpt.core.plan.memory import Plan
 from tinygpt.runs import writing
 from tinygpt.terminal import one_line
 
-INK, GRID, TRAIN, VAL = "#22303c", "#dfe4e8", "#2f6fde", "#e8710a"
+INK, GRID, TRAIN, VAL, EXAM = "#22303c", "#dfe4e8", "#2f6fde", "#e8710a", "#3f9142"
+Points = Sequence[tuple[int, float]]  # (step, value)
 SHORTEST_REACH = 10  # steps to each side; long runs are smoothed over a fiftieth of their length
 
 
@@ -27,10 +28,8 @@ def smoothed(values: Sequence[float], reach: int) -> list[float]:
     return result
 
 
-def save_loss_plot(
-    path: Path, title: str, train: Sequence[tuple[int, float]], val: Sequence[tuple[int, float]]
-) -> None:
-    """Draw (step, loss) points of training, their smoothed course, and validation."""
+def save_loss_plot(path: Path, title: str, train: Points, val: Points, exams: Points = ()) -> None:
+    """Draw (step, loss) points of training, their smoothed course, validation, and what share of exams was right."""
     figure, axes = blank(title, "step", "cross-entropy (nats per byte)")
     if train:
         steps = [step for step, _ in train]
@@ -64,9 +63,25 @@ def save_loss_plot(
             alpha=0.6,
         )
     axes.margins(x=0.01)
-    if train or val:
-        axes.legend(frameon=False, labelcolor=INK)
+    lines = axes.get_legend_handles_labels()[0]
+    if exams:
+        lines += draw_exams(axes, exams)
+    if lines:
+        axes.legend(handles=lines, frameon=False, labelcolor=INK)
     save(figure, path)
+
+
+def draw_exams(axes: Any, exams: Points) -> list[Any]:
+    """On a scale of their own at the right; what a legend takes."""
+    right = axes.twinx()
+    right.set_ylim(-3, 103)
+    right.set_ylabel("unseen questions answered right (%)", color=INK)
+    right.tick_params(colors=INK, length=0)
+    for side in ("top", "right", "left", "bottom"):
+        right.spines[side].set_visible(False)
+    steps, shares = [step for step, _ in exams], [100 * share for _, share in exams]
+    label = f"exam (last {shares[-1]:.1f} %)"
+    return list(right.plot(steps, shares, color=EXAM, linewidth=1.6, marker="s", markersize=4, label=label))
 
 
 PERSISTENT = {"weight": "#2f6fde", "grad": "#7aa5ef", "slot": "#e8710a"}

@@ -1,7 +1,7 @@
 """A training run on disk: a folder whose files stay readable whenever the process dies.
 
 config.toml            every setting, the corpus with its sha256, and the engine; `train --config` takes it
-metrics.jsonl          one JSON object per line: steps, validations, and how long each session of training took on what
+metrics.jsonl          one JSON object per line: steps, validations, exams, and how long each session took on what
 samples.txt            what the model wrote on the way
 checkpoints/last.tinygpt, checkpoints/best.tinygpt, and those that are kept, as checkpoints/step-000500.tinygpt
 loss.png               drawn when the run ends or is interrupted, or when one that was killed is resumed
@@ -31,6 +31,7 @@ METRICS = {
     "step": ("loss", "lr", "tokens_per_s", "eta_s"),
     "eval": ("val_loss",),
     "session": ("from", "seconds"),
+    "exam": ("accuracy", "right", "asked"),
 }
 LOCK = ".lock"
 PARTIAL = ".*.partial"
@@ -124,7 +125,7 @@ class RunFolder:
             os.replace(partial, self.config)
 
     def record(self, event: dict[str, Any]) -> None:
-        """Keep an event: of steps, validations and sessions as metrics, of samples as text."""
+        """Keep an event: of steps, validations, exams and sessions as metrics, of samples as text."""
         if event["event"] in METRICS:
             with writing(self.metrics):
                 if self._metrics_file is None:

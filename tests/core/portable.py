@@ -6,14 +6,14 @@ Run by CPython and by MicroPython; test_micropython.py compares the two outputs 
 from bits import bits
 from toy import ToyEngine, ToyHost
 
-from tinygpt.core import config, corpus, presets, rng, text
+from tinygpt.core import config, corpus, presets, rng, tasks, text
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models import parameters
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.op import Tensor
 from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.run import contract, sampler, schedule, trainer
+from tinygpt.core.run import contract, exam, sampler, schedule, trainer
 
 for name in presets.preset_names():
     run = presets.preset(name)
@@ -67,7 +67,8 @@ for start in (b"text", b"\xff\xfet\0", b"\xff\xfe\0\0t\0\0\0", b"t\0e\0"):
 run = presets.preset("tiny").replace(steps=130, eval_every=20, sample_every=50, checkpoint_every=40, grad_accum=2)
 for engine in (ToyEngine(), ToyEngine(block=7)):
     host = ToyHost()
-    print(contract.run_now(trainer.Trainer(run, engine, host, 100000, 10000).run()))
+    task = exam.Exam(tasks.exercises("task:addition"), 32) if engine.block else None
+    print(contract.run_now(trainer.Trainer(run, engine, host, 100000, 10000, exam=task).run()))
     for event in host.events:
         print(bits(event))
     for save in host.saves:

@@ -38,7 +38,9 @@ CHECKS = {
     "reversing": lambda q, a, n: len(a) == n and q == a[::-1] + "=",
     "copying": lambda q, a, n: q == a + "." * n + "=" and len(a) == 4,
     "repeating": lambda q, a, n: len(q) == n + 1 and a == 2 * q[:-1],
-    "parity": lambda q, a, n: len(q) == n + 1 and int(q[:-1], 2).bit_count() % 2 == int(a),
+    "parity": lambda q, a, n: (
+        len(q) == n + 1 and all(int(q[:i], 2).bit_count() % 2 == int(a[i - 1]) for i in range(1, n + 1))
+    ),
     "brackets": lambda q, a, n: len(q) == n + 1 and a != "" and closes_all(q[:-1] + a) and not re.search(r"[(\[{]", a),
     "two-sum": lambda q, a, n: len(q.split(":")[0]) == n and two_of(*q[:-1].split(":"), a),
     "temporal-order": lambda q, a, n: re.sub("[a-z=]", "", q) == a and len(a) == n and len(q) == n + 9,
@@ -89,6 +91,13 @@ def test_the_share_of_questions_to_train_on(share):
     trained = {question for question, _ in pairs_of(made.text(False, 500_000 if share == 20 else 50_000))}
     assert trained.isdisjoint(held_out)
     assert share != 20 or len(trained) == len(space) - len(held_out)  # a long text has them all
+
+
+def test_whatever_the_seed_the_same_questions_are_held_out():
+    asked = {question for seed in range(3) for question, _ in exercises(f"task:addition,seed={seed}").exam()}
+    assert len(asked) > 300 and all(exercises("task:addition").is_held_out(question) for question in asked)
+    fewer = exercises("task:addition,train=50")
+    assert all(fewer.is_held_out(question) for question in asked)  # and more with them
 
 
 def test_a_sum_and_its_twin_are_on_one_side():

@@ -20,6 +20,7 @@ class ToyEngine(Engine):
         self.val_losses = val_losses
         self.stops_after = stops_after  # the step with which a stop comes, in the midst of a block
         self.validated = []  # (first batch, batches) of every part of a validation
+        self.asked = []  # windows whose likeliest bytes were asked for
         self.waiting = []
         self.blocks = []  # steps asked for
         self.tokens = b""
@@ -50,6 +51,12 @@ class ToyEngine(Engine):
     async def read_validation(self):
         done = sum(self.validated[-1])
         return self.val_losses.pop(0) if self.val_losses and done == self.config.train.eval_batches else self.value
+
+    async def likeliest_bytes(self, windows):
+        """It knows the more lines by heart the longer it trained: by their last digit, one for ten steps."""
+        self.asked.append(len(windows))
+        known = [window[-1] - ord("0") < self.step // 10 for window in windows]
+        return [windows[i][1:] + b"\n" if known[i] else bytes(len(windows[i])) for i in range(len(windows))]
 
     async def export_state(self):
         return self.value

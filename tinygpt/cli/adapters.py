@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygpt.cli.choices import DataChoice
 from tinygpt.cli.corpora import OF_RESUMED, open_corpus, pinned
+from tinygpt.cli.exams import exam_of
 from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import stop_signals
 from tinygpt.cli.models import open_model
@@ -136,6 +137,7 @@ def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progr
     output.outlive()
     corpus = open_corpus(job.data, output, remedy=OF_RESUMED.format(""))
     train_text, val_text = corpus.split(job.run.train.val_fraction)
+    exam = exam_of(job.data, job.run.model.ctx)
     resolve_engine("torch")  # a sentence where PyTorch is missing
     from tinygpt.reference.lora import LoraEngine
 
@@ -155,7 +157,7 @@ def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progr
 
     with stop_signals(display.stop_soon, engine.stop) as stop:
         host = AdapterHost(output, display, stop, out=job.out, engine=engine, data=pinned(job.data, corpus))
-        trainer = Trainer(job.run, engine, host, len(train_text), len(val_text), progress)
+        trainer = Trainer(job.run, engine, host, len(train_text), len(val_text), progress, exam=exam)
         display.begin(job.run.train.steps, [])
 
         def end(reason: str) -> None:

@@ -12,7 +12,9 @@ BRAILLE = 0x2800
 # The bit of each dot of a braille character: DOTS[column][row].
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
-Points = Sequence[tuple[int, float]]  # (step, loss), steps rising
+SHARE_LABEL = len(" 100%")
+
+Points = Sequence[tuple[int, float]]  # (step, loss or share), steps rising
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
@@ -48,11 +50,11 @@ def filled(values: list[float | None]) -> list[float]:
 
 
 class Canvas:
-    """Dots over width x height characters, two by four in each, for a range of steps and losses."""
+    """Dots over width x height characters, two by four in each, for a range of steps and of values."""
 
-    def __init__(self, width: int, height: int, steps: tuple[int, int], losses: tuple[float, float]) -> None:
+    def __init__(self, width: int, height: int, steps: tuple[int, int], values: tuple[float, float]) -> None:
         self.width, self.height = width, height
-        self.steps, self.losses = steps, losses
+        self.steps, self.values = steps, values
         self.cells: list[list[int]] = [[0] * width for _ in range(height)]
         self.styles: list[list[str]] = [[""] * width for _ in range(height)]
 
@@ -60,9 +62,9 @@ class Canvas:
         first, last = self.steps
         return round((step - first) / max(1, last - first) * (2 * self.width - 1))
 
-    def y(self, loss: float) -> int:
-        low, high = self.losses
-        share = (high - loss) / (high - low) if high > low else 0.5
+    def y(self, value: float) -> int:
+        low, high = self.values
+        share = (high - value) / (high - low) if high > low else 0.5
         return round(min(1.0, max(0.0, share)) * (4 * self.height - 1))
 
     def dot(self, x: int, y: int, style: str) -> None:
@@ -72,8 +74,8 @@ class Canvas:
     def line(self, points: Points, style: str) -> None:
         """Join the points; what rises or falls within one column becomes a vertical stroke."""
         before: tuple[int, int] | None = None
-        for step, loss in points:
-            x, y = self.x(step), self.y(loss)
+        for step, value in points:
+            x, y = self.x(step), self.y(value)
             x0, y0 = before or (x, y)
             for column in range(x0, x + 1):
                 share = (column - x0) / (x - x0) if x > x0 else 1.0
@@ -93,12 +95,21 @@ class Canvas:
         return result
 
 
-def loss_chart(train: Points, val: Points, width: int, height: int, train_style: str, val_style: str) -> list[Text]:
-    """Both curves over the steps so far, with the range of losses at the left and of steps below."""
+def loss_chart(
+    train: Points,
+    val: Points,
+    width: int,
+    height: int,
+    train_style: str,
+    val_style: str,
+    shares: Points = (),
+    share_style: str = "",
+) -> list[Text]:
+    """The curves over the steps so far: the range of losses at the left, that of shares, if any, at the right."""
     if not train:
         return [Text("") for _ in range(height + 1)]
     label = 6
-    inner = width - label - 1
+    inner = width - label - 1 - (SHARE_LABEL if shares else 0)
     first, last = train[0][0], max(train[-1][0], train[0][0] + 1)
     columns = filled(averaged(train, 2 * inner))
     stretch = (last - first) / max(1, len(columns) - 1)
@@ -108,11 +119,14 @@ def loss_chart(train: Points, val: Points, width: int, height: int, train_style:
     canvas = Canvas(inner, height, (first, last), losses)
     canvas.line(smooth, train_style)
     canvas.line([point for point in val if first <= point[0] <= last], val_style)
+    canvas.values = (0.0, 1.0)
+    canvas.line([point for point in shares if first <= point[0] <= last], share_style)
     rows = []
     for number, row in enumerate(canvas.rows()):
         edge = losses[1] if number == 0 else losses[0] if number == height - 1 else None
         tick = f"{edge:{label - 1}.2f} ┤" if edge is not None else " " * label + "│"
-        rows.append(Text.assemble((tick, "dim"), row))
+        share = {0: " 100%", height - 1: "   0%"}.get(number, "") if shares else ""
+        rows.append(Text.assemble((tick, "dim"), row, (share, share_style)))
     start, end = f"step {first:,}", f"{train[-1][0]:,}"
     axis = " " * (label + 1) + start + end.rjust(inner - len(start))
     return [*rows, Text(axis, style="dim")]

@@ -146,7 +146,9 @@ def open_texts(settings: TrainSettings, output: Output, remedy: str = OF_CONFIG)
     if settings.validation == NO_TEXT:
         return Texts(corpus, None, *corpus.split(settings.run.train.val_fraction))
     validation = open_corpus(settings.validation, output, remedy=remedy.format("val-"))
-    return Texts(corpus, validation, corpus.text, validation.text)
+    return Texts(
+        corpus, validation, corpus.text, validation.text if validation.held_out is None else validation.held_out
+    )
 
 
 def with_texts(settings: TrainSettings, texts: Texts) -> TrainSettings:

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tinygpt.cli.charts import loss_chart
+from tinygpt.cli.exams import answer_lines, result_line
 from tinygpt.core.run.progress import LossHistory
 from tinygpt.terminal import printable
 
@@ -23,7 +24,7 @@ SAMPLE_LINES = 4
 WIDEST = 100  # columns; a curve wider than that tells no more
 STOPPING = "finishing this step, then saving; Ctrl-C again quits at once"
 ADVICE, ADVICE_STYLE = "coach  {}", "yellow"
-TRAIN_STYLE, VAL_STYLE = "cyan", "yellow"
+TRAIN_STYLE, VAL_STYLE, EXAM_STYLE = "cyan", "yellow", "green"
 
 
 class Smoother:
@@ -53,6 +54,7 @@ class Display:
         self.eta_s = 0.0
         self.val: float | None = None
         self.best: float | None = None
+        self.exam: dict[str, Any] | None = None  # the last one
         self.stopping = False
 
     def begin(self, steps: int, past: list[dict[str, Any]]) -> None:
@@ -79,6 +81,8 @@ class Display:
         elif event["event"] == "eval":
             self.val = event["val_loss"]
             self.best = self.val if self.best is None else min(self.best, event["val_loss"])
+        elif event["event"] == "exam":
+            self.exam = event
 
 
 class JsonLines(Display):
@@ -104,7 +108,7 @@ class PlainLines(Display):
         due = event["event"] == "step" and (time.monotonic() >= self.next_line or event["step"] == self.steps)
         if event["event"] == "advice":
             self.console.print(ADVICE.format(event["text"]), style=ADVICE_STYLE, highlight=False, soft_wrap=True)
-        elif due or event["event"] == "eval":
+        elif due or event["event"] in ("eval", "exam"):
             self.next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             self.console.print(self.line(event), highlight=False, soft_wrap=True)
 
@@ -115,6 +119,8 @@ class PlainLines(Display):
     def line(self, event: dict[str, Any]) -> str:
         if event["event"] == "eval":
             return f"step {event['step']:>6,}  val  {event['val_loss']:.4f}{'  best so far' if event['best'] else ''}"
+        if event["event"] == "exam":
+            return f"step {event['step']:>6,}  exam {result_line(event)}"
         return (
             f"step {event['step']:>6,}  loss {self.smooth:.4f}  {rate(self.tokens_per_s)}  {duration(self.eta_s)} to go"
         )
@@ -129,7 +135,9 @@ class LivePanel(Display):
         self.title = title
         self.losses = LossHistory()
         self.vals: list[tuple[int, float]] = []
+        self.exams: list[tuple[int, float]] = []
         self.sample = ""
+        self.ended = False  # the summary says what is written, and why
         self.live = Live(console=console, get_renderable=self.render, refresh_per_second=4, redirect_stderr=False)
 
     def begin(self, steps: int, past: list[dict[str, Any]]) -> None:
@@ -142,13 +150,15 @@ class LivePanel(Display):
             self.losses.add(event["step"], self.smooth)
         elif event["event"] == "eval":
             self.vals = [*self.vals, (event["step"], event["val_loss"])]
+        elif event["event"] == "exam":
+            self.exams = [*self.exams, (event["step"], event["accuracy"])]
         elif event["event"] == "sample":
             self.sample = event["text"]
         elif event["event"] == "advice":
             self.live.console.print(ADVICE.format(event["text"]), style=ADVICE_STYLE, highlight=False)
 
     def end(self) -> None:
-        self.sample, self.stopping = "", False  # the summary says both
+        self.ended = True
         self.live.stop()
 
     def render(self) -> Group:
@@ -156,14 +166,21 @@ class LivePanel(Display):
         rows: list[Text] = [Text(), self.bar(width), self.numbers()]
         if len(self.losses.points) > 1:
             rows.append(Text())
-            rows += loss_chart(list(self.losses.points), self.vals, width - 2, CHART_ROWS, TRAIN_STYLE, VAL_STYLE)
-        if self.sample:
-            lines = [line for line in self.sample.splitlines() if line.strip()][:SAMPLE_LINES]
-            rows.append(Text())
-            rows += [Text(printable(line)[: width - 4], style="dim italic") for line in lines]
-        if self.stopping:
+            losses, shares = list(self.losses.points), (self.exams, EXAM_STYLE)
+            rows += loss_chart(losses, self.vals, width - 2, CHART_ROWS, TRAIN_STYLE, VAL_STYLE, *shares)
+        rows += [] if self.ended else self.writing(width)
+        if self.stopping and not self.ended:
             rows.append(Text(STOPPING, style="bold yellow"))
         return Group(*[Text.assemble("  ", row) for row in rows])
+
+    def writing(self, width: int) -> list[Text]:
+        """The newest answers, or of a text that asks nothing the newest sample."""
+        if self.exam is not None:
+            lines = answer_lines(self.exam, SAMPLE_LINES)
+        else:
+            shown = [line for line in self.sample.splitlines() if line.strip()][:SAMPLE_LINES]
+            lines = [Text(printable(line)[: width - 4], style="dim italic") for line in shown]
+        return [Text(), *lines] if lines else []
 
     def bar(self, width: int) -> Text:
         share = self.step / self.steps if self.steps else 0.0
@@ -178,6 +195,8 @@ class LivePanel(Display):
         parts = [("loss ", "dim"), (f"{self.smooth:.3f}" if self.smooth is not None else "–", f"bold {TRAIN_STYLE}")]
         if self.val is not None:
             parts += [("   val ", "dim"), (f"{self.val:.3f}", f"bold {VAL_STYLE}"), (f" best {self.best:.3f}", "dim")]
+        if self.exam is not None:
+            parts += [("   exam ", "dim"), (f"{self.exam['accuracy']:.0%}", f"bold {EXAM_STYLE}")]
         parts += [("   lr ", "dim"), (f"{self.lr:.2g}", ""), ("   ", ""), (rate(self.tokens_per_s), "")]
         return Text.assemble(*parts)
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tinygpt.cli.corpora import Texts
 from tinygpt.cli.display import Display, duration
+from tinygpt.cli.exams import answer_lines, result_line
 from tinygpt.cli.models import with_reason
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import corpus_advice
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.run.exam import ON_THE_WAY, SHOWN
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.text import REPLACEMENT, decode
 from tinygpt.runs import RunFolder
@@ -21,6 +23,7 @@ from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
+    from tinygpt.core.run.exam import Exam
     from tinygpt.data import Corpus
 
 OPENING_WORDS, OPENING_CHARACTERS = 3, 30
@@ -81,7 +84,7 @@ class RunReport:
         self.where = shlex.quote(str(folder.path)) if folder is not None else ""
         self.started = time.monotonic()
 
-    def before(self, progress: Progress, display: Display) -> None:
+    def before(self, progress: Progress, display: Display, exam: Exam | None = None) -> None:
         """Model, machine, text, amount of work, and what does not fit."""
         run, model, train = self.settings.run, self.settings.run.model, self.settings.run.train
         count = parameter_count(model)
@@ -97,6 +100,8 @@ class RunReport:
         ]
         if self.settings.origin.model:
             facts.insert(1, ("origin", self.settings.origin.describe()))
+        if exam is not None:
+            facts.append(("exam", f"{len(exam.questions)} questions that the text never asks; {ON_THE_WAY} on the way"))
         if progress.step:
             facts.append(("resumed", f"from step {progress.step:,}"))
         self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])
@@ -115,8 +120,15 @@ class RunReport:
     def where_event(self) -> dict[str, Any]:
         return {"run": str(self.folder.path) if self.folder is not None else None}
 
-    def after(self, reason: str, progress: Progress, train_loss: float | None, last: int) -> None:
-        """`train_loss` is the mean of the last so many steps."""
+    def after(
+        self,
+        reason: str,
+        progress: Progress,
+        train_loss: float | None,
+        last: int,
+        exam: dict[str, Any] | None = None,
+    ) -> None:
+        """`train_loss` is the mean of the last so many steps, `exam` the last one's event."""
         steps = self.settings.run.train.steps
         took = duration(time.monotonic() - self.started)
         self.output.say()
@@ -134,11 +146,21 @@ class RunReport:
             facts.append(("train loss", f"{train_loss:.4f}{f' (mean of the last {last} steps)' if last > 1 else ''}"))
         if progress.best_val is not None:
             facts.append(("best val", f"{progress.best_val:.4f} at step {progress.best_step:,}"))
+        if exam is not None:
+            facts.append(("exam", result_line(exam)))
         self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])
-        if progress.sample:
+        if exam is not None:
+            self.output.say()
+            for line in answer_lines(exam, 2 * SHOWN):
+                self.output.say(line)
+        elif progress.sample:
             self.output.say()
             self.output.say(printable(self.settings.prompt + progress.sample).strip("\n"))
         self.output.say()
+        if exam is not None:
+            question = shlex.quote(exam["answers"][0][0])
+            self.output.say(f"Ask it: tinygpt sample {self.where} --prompt {question} --greedy --stop '\\n'")
+            return
         opening = opening_words(self.texts.corpus.text)
         prompt = f" --prompt {shlex.quote(opening)}" if opening else ""
         self.output.say(f"Sample from it: tinygpt sample {self.where}{prompt}")

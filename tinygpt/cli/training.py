@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tinygpt.cli.corpora import OF_CONFIG, OF_RESUMED, Texts, open_texts, with_texts
+from tinygpt.cli.exams import exam_of
 from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.output import Output
@@ -27,6 +28,7 @@ from tinygpt.runs import RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
+    from tinygpt.core.run.exam import Exam
     from tinygpt.engines.base import FloatArray, State
     from tinygpt.formats import Checkpoint
 
@@ -92,8 +94,9 @@ def execute(job: Job, output: Output) -> None:
     output.outlive()
     if job.out is not None:
         require_free(job.out)  # before the slow parts, and in every process of torchrun
-    texts = open_texts(job.settings, output, remedy=OF_CONFIG if job.resumed is None else OF_RESUMED)
     run = job.settings.run
+    exam = exam_of(job.settings.data, run.model.ctx)
+    texts = open_texts(job.settings, output, remedy=OF_CONFIG if job.resumed is None else OF_RESUMED)
     check_corpus(run, len(texts.train))
     progress = Progress() if job.resumed is None else job.resumed.progress
     choice, why = settle(job.settings.engine, run, Work(run.train.steps - progress.step))
@@ -102,7 +105,7 @@ def execute(job: Job, output: Output) -> None:
     settings = replace(with_texts(job.settings, texts), engine=choice)
     with prepared_folder(job, settings, texts.corpus.name, progress) if output.main else nullcontext() as folder:
         report = RunReport(output, settings, engine, why, texts, folder)
-        reason = train_in(folder, settings, engine, texts, progress, output, report)
+        reason = train_in(folder, settings, engine, texts, exam, progress, output, report)
     output.require_stdout()
     if reason == "stopped":
         raise typer.Exit(INTERRUPTED)
@@ -113,6 +116,7 @@ def train_in(
     settings: TrainSettings,
     engine: Engine,
     texts: Texts,
+    exam: Exam | None,
     progress: Progress,
     output: Output,
     report: RunReport,
@@ -121,15 +125,16 @@ def train_in(
     run, first, device = settings.run, progress.step, engine.describe()
     past = folder.read_metrics() if folder is not None else []
     display = output.display(settings.preset)
-    report.before(progress, display)
+    report.before(progress, display, exam)
 
     with stop_signals(display.stop_soon, engine.stop) as stop:
         host = RunHost(output, display, stop, folder=folder, settings=settings)
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()
-        coach = Coach(run, len(texts.train), engine.replicas)
+        # The coach knows losses of prose: of a task, what can be foretold is another share of a line.
+        coach = Coach(run, len(texts.train), engine.replicas) if exam is None else None
         sizes = len(texts.train), len(texts.val)
-        trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach)
+        trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach, exam)
         display.begin(run.train.steps, past)
 
         def end(reason: str) -> None:
@@ -140,7 +145,7 @@ def train_in(
             report.ended(reason, progress, host.train_loss(), display)
 
         reason = run_to_end(trainer, end)
-    report.after(reason, progress, host.train_loss(), len(host.last_losses))
+    report.after(reason, progress, host.train_loss(), len(host.last_losses), display.exam)
     return reason
 
 
@@ -186,4 +191,5 @@ def draw(folder: RunFolder, settings: TrainSettings) -> None:
     train = [(event["step"], event["loss"]) for event in metrics if event["event"] == "step"]
     val = [(event["step"], event["val_loss"]) for event in metrics if event["event"] == "eval"]
     title = f"{folder.path.resolve().name}: {settings.preset} on {settings.data.title()}"
-    save_loss_plot(folder.plot, title, train, val)
+    exams = [(event["step"], event["accuracy"]) for event in metrics if event["event"] == "exam"]
+    save_loss_plot(folder.plot, title, train, val, exams)

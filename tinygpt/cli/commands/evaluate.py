@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from tinygpt.cli import options
 from tinygpt.cli.choices import NO_TEXT, DataChoice
 from tinygpt.cli.corpora import OF_MEASURED, choose_data, open_corpus, text_in
+from tinygpt.cli.exams import answer_lines, exam_of, result_line
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.exam import SHOWN, exam_facts
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
 from tinygpt.models import locate
@@ -32,6 +34,7 @@ EXAMPLES = """Examples:
 \b
   tinygpt eval runs/small-shakespeare-1          on what it was not shown
   tinygpt eval model.tinygpt --data moby-dick --split all
+  tinygpt eval model.tinygpt --data task:addition:3
   tinygpt eval model.tinygpt --file poem.txt --per-byte losses.csv
 """
 SPLITS = ("val", "train", "all")
@@ -66,7 +69,7 @@ def evaluate(
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Loss, perplexity and bits per byte on a text."""
+    """Loss, perplexity and bits per byte on a text; of a task, how many unseen questions are answered right."""
     output = Output(json=json)
     if per_byte is not None and per_byte.suffix not in (".csv", ".npy"):
         raise TinyGPTError(f"--per-byte writes .csv or .npy, not '{per_byte.name}'")
@@ -78,14 +81,16 @@ def evaluate(
     choice = own.validation if apart else choice
     if not choice.name and not choice.file:
         raise TinyGPTError("which text? Give --data or --file; only a run and a model of a named corpus know their own")
+    exam = exam_of(choice, checkpoint.config.model.ctx) if part == "val" else None
     text = part_of(choice, "all" if apart else part, checkpoint, output)
     scorer, described = on_engine(checkpoint, exact_choice(engine, device, threads), work_of(checkpoint, text))
     output.facts([("engine", described), ("text", f"{choice.title()} ({part}): {len(text):,} bytes")], LAST_NAME)
     result = score(scorer, text)
+    answers = None if exam is None else run_now(exam.take(scorer, len(exam.questions)))
     run_now(scorer.close())
     if per_byte is not None:
         write_per_byte(per_byte, text, result)
-    show(output, choice, part, len(text), result, described)
+    show(output, choice, part, len(text), result, described, {} if answers is None else exam_facts(answers))
 
 
 class OwnTexts(NamedTuple):
@@ -148,17 +153,32 @@ def write_per_byte(path: Path, text: bytes, result: Evaluation) -> None:
             rows.writerows((i, text[i], f"{loss:.6f}") for i, loss in enumerate(result.per_byte, start=1))
 
 
-def show(output: Output, choice: DataChoice, split: str, length: int, result: Evaluation, engine: str) -> None:
+def show(
+    output: Output,
+    choice: DataChoice,
+    split: str,
+    length: int,
+    result: Evaluation,
+    engine: str,
+    exam: dict[str, Any],
+) -> None:
     if output.json:
         from tinygpt.formats.plain_json import dumps
 
         numbers = {"loss": result.loss, "perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
-        typer.echo(dumps({"text": choice.title(), "split": split, "bytes": length, **numbers, "engine": engine}))
+        facts = {"text": choice.title(), "split": split, "bytes": length, **numbers, **exam, "engine": engine}
+        typer.echo(dumps(facts))
         return
+    answered = [("exam", result_line(exam))] if exam else []
     output.facts(
         [
             ("loss", f"{result.loss:.4f} nats per byte"),
             ("perplexity", f"{result.perplexity:.3f}"),
             (LAST_NAME, f"{result.bits_per_byte:.4f}"),
+            *answered,
         ]
     )
+    if exam:
+        output.say()
+        for line in answer_lines(exam, 2 * SHOWN):
+            output.say(line)

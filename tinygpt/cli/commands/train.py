@@ -24,6 +24,7 @@ EXAMPLES = """Examples:
   tinygpt train                               small preset, Shakespeare
   tinygpt train --preset tiny --steps 300     smaller and shorter
   tinygpt train --file notes.txt --ctx 128    your own text
+  tinygpt train --data task:addition          sums, and an exam of sums it has never seen
   tinygpt train --resume runs/small-shakespeare-1 --steps 3000
   tinygpt train --init-from runs/small-shakespeare-1 --data moby-dick
   tinygpt train --config my.toml --lr 1e-3 --set grad_clip=0.5

@@ -83,11 +83,7 @@ def encode_run(
         "lossHistory": [[step, loss] for step, loss in progress.history.points],
         "finalLoss": progress.loss,
         "bestVal": progress.best_val,
-        "validation": {
-            "bestStep": progress.best_step,
-            "evalsSinceBest": progress.evals_since_best,
-            "due": progress.validation_due,
-        },
+        "validation": encode_validation(progress),
         "sample": progress.sample[:SAMPLE_CHARACTERS],
         "tokensSeen": progress.tokens_seen,
         "rng": {"generator": GENERATOR, "seed": config.train.seed, "step": progress.step},
@@ -96,6 +92,14 @@ def encode_run(
         "origin": origin,
         "savedAt": saved_at,
     }
+
+
+def encode_validation(progress: Progress) -> "Json":
+    values: Json = {"bestStep": progress.best_step, "evalsSinceBest": progress.evals_since_best}
+    values["due"] = progress.validation_due
+    if progress.accuracy is not None:  # the text is a task's
+        values.update({"accuracy": progress.accuracy, "bestRight": progress.best_right})
+    return values
 
 
 def encode_state(model: ModelConfig, slots: "Sequence[str]", digest: str, dtype: str = "float32") -> "Json":
@@ -168,6 +172,8 @@ class Decoder:
         evals = validation.get("evalsSinceBest")
         progress.evals_since_best = self.understood("validation.evalsSinceBest", evals, as_count, 0)
         progress.validation_due = validation.get("due") is True
+        progress.accuracy = self.understood("validation.accuracy", validation.get("accuracy"), as_loss)
+        progress.best_right = self.understood("validation.bestRight", validation.get("bestRight"), as_count)
         progress.history = LossHistory(self.history(state_step))
         progress.sample = self.top("sample", as_text, "")
         return progress

@@ -43,6 +43,8 @@ class Progress:
         self.best_val: float | None = None
         self.best_step = 0
         self.evals_since_best = 0
+        self.accuracy: float | None = None  # in the last exam
+        self.best_right: int | None = None  # of the exam's first questions, answered by the best model
         self.validation_due = False  # that of this very step: a stop came before its end
         self.history = LossHistory()
         self.sample = ""
@@ -56,6 +58,8 @@ class Progress:
             "best_val": self.best_val,
             "best_step": self.best_step,
             "evals_since_best": self.evals_since_best,
+            "accuracy": self.accuracy,
+            "best_right": self.best_right,
             "validation_due": self.validation_due,
             "history": [[step, loss] for step, loss in self.history.points],
             "sample": self.sample,

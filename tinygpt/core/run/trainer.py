@@ -7,6 +7,7 @@ from tinygpt.core.corpus import check_corpus, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.record import RING
 from tinygpt.core.run.coach import Coach
+from tinygpt.core.run.exam import ON_THE_WAY, Exam, exam_facts
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.rate import Rate
 from tinygpt.core.run.sampler import NotFinite, generate
@@ -37,7 +38,7 @@ class Host:
         raise NotImplementedError
 
     def emit(self, event: "dict[str, Any]") -> None:
-        """Take note of a step, eval, sample, checkpoint or advice event (the key "event" names it)."""
+        """Take note of a step, eval, exam, sample, checkpoint or advice event (the key "event" names it)."""
 
     def emit_steps(self, events: "list[dict[str, Any]]") -> None:
         """Take note of a block of steps."""
@@ -78,6 +79,7 @@ class Trainer:
         sample_prompt: bytes = b"\n",
         sample_settings: SampleConfig | None = None,
         coach: Coach | None = None,
+        exam: Exam | None = None,
     ) -> None:
         check_corpus(config, train_bytes)
         self.config = config
@@ -89,6 +91,7 @@ class Trainer:
         self.progress = progress or Progress()
         self.sample_prompt = sample_prompt
         self.sample_settings = sample_settings or SampleConfig()
+        self.exam = exam
         self.tokens_per_step = config.train.batch * config.train.grad_accum * engine.replicas * config.model.ctx
         self.coach = coach
         self.step_rate = Rate()  # of training alone
@@ -147,14 +150,16 @@ class Trainer:
         return "finished"
 
     async def do_what_is_due(self, last: bool) -> bool:
-        """A validation, a sample; whether the run is to stop after them."""
+        """A validation, an exam, a sample; whether the run is to stop after them."""
         train, progress = self.config.train, self.progress
         if progress.validation_due:
-            best = await self.evaluate()
+            best = await self.evaluate(last)
             if best:
                 await self.save("best")
             if best is None or await self.stops():
                 return True
+        elif last and self.exam is not None:
+            await self.examine(self.exam, last)
         if last or (due(progress.step, train.sample_every) and await self.engine.agree(self.affords_a_sample())):
             await self.sample()
             return await self.stops()
@@ -234,8 +239,8 @@ class Trainer:
     def diverged(self, step: int, what: str) -> Diverged:
         return Diverged(divergence_sentence(self.config.train, step, what, self.last["step"]))
 
-    async def evaluate(self) -> bool | None:
-        """Measure the validation loss; whether it is the best so far.
+    async def evaluate(self, last: bool) -> bool | None:
+        """Measure the validation loss, and hold the exam where there is one; whether the model is the best so far.
 
         None: a stop came into it. Nothing of it counts then, and the run that goes on from here begins with it.
         """
@@ -246,6 +251,13 @@ class Trainer:
         if not math.isfinite(loss):
             raise self.diverged(progress.step, f"the validation loss is {loss}")
         best = progress.best_val is None or loss < progress.best_val
+        if self.exam is not None:
+            right = await self.examine(self.exam, last)
+            if right is None:
+                return None
+            before = progress.best_right
+            best = before is None or right > before or (right == before and best)
+            progress.best_right = right if best else before
         if best:
             progress.best_val, progress.best_step, progress.evals_since_best = loss, progress.step, 0
         else:
@@ -255,6 +267,23 @@ class Trainer:
         if self.coach is not None:
             self.advise(progress.step, self.coach.validated(progress.step, loss))
         return best
+
+    async def examine(self, exam: Exam, last: bool) -> int | None:
+        """Ask some of the questions, at the end all of them: how many of the first were answered right.
+
+        That tells the best model, for the loss counts the questions as well, which nobody can foretell.
+        """
+        try:
+            result = await exam.take(self.engine, len(exam.questions) if last else ON_THE_WAY, self.stops)
+        except NotFinite:
+            raise self.diverged(self.progress.step, "the model's logits are not finite") from None
+        if result is None:
+            return None
+        event = exam_facts(result)
+        event.update({"event": "exam", "step": self.progress.step})
+        self.progress.accuracy = event["accuracy"]
+        self.host.emit(event)
+        return int(result.hits[:ON_THE_WAY].count(True))
 
     def affords_a_sample(self) -> bool:
         return self.sampling <= max(SAMPLE_SECONDS, SAMPLE_SHARE * (self.host.now() - self.began))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 OPENING, CLOSING = "([{", ")]}"
 COPIED = 4  # letters
-NOISE = 8  # letters between marks
+NOISE, NOISE_LETTERS = 8, "abcd"  # between marks
 
 
 def sorting(draw: Draw, letters: int) -> "Pair":
@@ -56,13 +56,13 @@ def temporal_order(draw: Draw, marks: int) -> "Pair":
         if draw.below(len(left) + noise) < len(left):
             question += left.pop(0)
         else:
-            question += draw.letters(1, ALPHABET)
+            question += draw.letters(1, NOISE_LETTERS)
             noise -= 1
     return question + "=", marked
 
 
 SORTING = Task("sorting", "letters, in the alphabet's order", "letters", 3, 20, 6, 90, sorting, itself)
-REVERSING = Task("reversing", "a word, from its end", "letters", 3, 30, 6, 90, reversing, itself)
+REVERSING = Task("reversing", "a word, from its end", "letters", 3, 30, 4, 90, reversing, itself)
 COPYING = Task("copying", "four letters, again after a gap", "gap", 0, 200, 12, 90, copying, itself)
 REPEATING = Task("repeating", "a word, twice", "letters", 2, 20, 3, 90, repeating, itself)
 BRACKETS = Task("brackets", "which brackets close what is open", "signs", 4, 40, 8, 90, brackets, itself)

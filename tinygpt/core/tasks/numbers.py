@@ -24,8 +24,9 @@ def modular_addition(draw: Draw, modulus: int) -> "Pair":
 
 
 def parity(draw: Draw, bits: int) -> "Pair":
+    """Bit by bit whether the ones so far are odd in number; the last tells of all."""
     chosen = draw.letters(bits, "01")
-    return chosen + "=", str(chosen.count("1") % 2)
+    return chosen + "=", "".join([str(chosen[: i + 1].count("1") % 2) for i in range(bits)])
 
 
 def two_sum(draw: Draw, numbers: int) -> "Pair":
@@ -52,5 +53,5 @@ MODULAR_ADDITION = Task(
     modular_addition,
     either_order,
 )
-PARITY = Task("parity", "whether the ones are odd in number", "bits", 6, 24, 8, 80, parity, itself)
+PARITY = Task("parity", "whether the ones so far are odd", "bits", 6, 24, 8, 80, parity, itself)
 TWO_SUM = Task("two-sum", "the two digits that have a given sum", "numbers", 3, 7, 4, 90, two_sum, itself)

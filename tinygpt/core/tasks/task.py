@@ -19,6 +19,7 @@ END = "\n"  # of a line; no question or answer has one
 WORTH = 2**20  # outcomes that 32 random bits decide among, evenly enough
 TRIES = 10000  # draws in search of one question of a side
 EXAM_QUESTIONS = 200
+FEW_LEFT = 100  # draws in a row that bring no new question: there are hardly more
 
 # measure: what the difficulty counts;  train: of 100 questions, so many are trained on;
 # make(draw, difficulty): a question and its answer;  twin(question): one text for questions that give each other away.
@@ -96,13 +97,14 @@ class Exercises:
         return self.text(False, 1).decode().strip()
 
     def is_held_out(self, question: str) -> bool:
-        """Decided by the question, or the one text that its twins share."""
+        """Decided by the question, or the one text that its twins share, and by nothing else: whatever the seed, what
+        one exam asks is no other text's to train on."""
         data: bytes = self.task.twin(question).encode()
         mixed = (len(data), 0, 0, 0)
         for start in range(0, len(data), 16):
             part = data[start : start + 16] + bytes(16 - len(data[start : start + 16]))
             words = [int.from_bytes(part[4 * i : 4 * i + 4], "little") ^ mixed[i] for i in range(4)]
-            mixed = philox((self.seed, TASK_SPLIT), (words[0], words[1], words[2], words[3]))
+            mixed = philox((0, TASK_SPLIT), (words[0], words[1], words[2], words[3]))
         return (mixed[0] * 100) >> 32 >= self.train
 
     def pair(self, held_out: bool, index: int) -> "tuple[str, str]":
@@ -129,11 +131,12 @@ class Exercises:
         """Questions that are held out, each once; fewer where there are not so many."""
         found: list[tuple[str, str]] = []
         seen: dict[str, bool] = {}
-        for index in range(20 * count):
+        index = again = 0
+        while len(found) < count and again < FEW_LEFT:
             question, answer = self.pair(True, index)
-            if question not in seen:
+            again = again + 1 if question in seen else 0
+            if not again:
                 seen[question] = True
                 found.append((question, answer))
-            if len(found) == count:
-                break
+            index += 1
         return found
