@@ -13,7 +13,22 @@ from typer.testing import CliRunner, Result
 
 from tinygpt.cli.app import app
 
-TINY = ["--layers", "1", "--d-model", "16", "--heads", "2", "--ctx", "16", "--batch", "4", "--threads", "1"]
+TINY = [
+    "--recipe",
+    "classic",
+    "--layers",
+    "1",
+    "--d-model",
+    "16",
+    "--heads",
+    "2",
+    "--ctx",
+    "16",
+    "--batch",
+    "4",
+    "--threads",
+    "1",
+]
 CALM = ["--eval-every", "10", "--sample-every", "20", "--set", "eval_batches=1", "--set", "sample.tokens=12"]
 
 

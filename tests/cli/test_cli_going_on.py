@@ -15,7 +15,7 @@ from test_cli_resume import KILL_AT_THIRD_SAVE, last, process
 
 from tinygpt import zoo
 from tinygpt.cli.settings import read_settings
-from tinygpt.core.presets import fine_tuning, preset_like
+from tinygpt.core.presets import DEFAULT_RECIPE, fine_tuning, preset_like
 from tinygpt.core.run.schedule import learning_rate
 from tinygpt.engines.auto import Here
 from tinygpt.formats import load_tinygpt, save_model, save_tinygpt
@@ -133,7 +133,7 @@ def test_the_shape_is_the_models_and_the_training_that_of_its_size(straight_run:
 
     model = load_model(straight_run).config.model
     assert preset_like(model) == "tiny"
-    settings = fine_tuning(model)
+    settings = fine_tuning(model, DEFAULT_RECIPE)
     assert settings.model == model and settings.train.steps == 2000
     assert (settings.train.lr, settings.train.warmup, settings.train.schedule) == (2e-3, 100, "cosine")
     assert "straight@best has layers 1, not 2, and a run that begins with a model keeps" in fault("--layers", 2)

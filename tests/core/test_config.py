@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig
@@ -6,6 +8,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import is_linear_weight, parameter_count, parameters
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, cut_short, preset, recipe_names
 
+ROOT = Path(__file__).parents[2]
 # The table of the design: layers, d_model, heads, ctx, batch, steps, millions of parameters.
 DESIGN = {
     "tiny": (2, 48, 3, 32, 16, 2000, 0.07),
@@ -42,6 +45,16 @@ def test_modern_is_the_same_model_with_other_positions_and_an_optimizer_worth_it
     assert run.model == classic.model.replace(positions="rotary", qk_norm="on")
     assert run.train.optimizer == "muon" and run.train.schedule == "cosine"
     assert run.train.warmup <= run.train.steps / 10 and run.train.min_lr == pytest.approx(run.train.lr / 10)
+
+
+def test_the_documents_show_the_table_of_the_default_recipe():
+    lines = (ROOT / "docs" / "quality.md").read_text().splitlines()
+    start = lines.index("| preset | batch | steps | lr | matrix_lr | dropout |") + 2
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start : start + len(DESIGN)]]
+    for name, row in zip(DESIGN, rows, strict=True):
+        train = preset(name, DEFAULT_RECIPE).train
+        rates = [f"{value:g}" for value in (train.lr, train.matrix_lr, train.dropout)]
+        assert row == [name, str(train.batch), f"{train.steps:,}", *rates]
 
 
 def test_a_run_that_is_cut_short_warms_up_for_less():
