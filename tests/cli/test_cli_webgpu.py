@@ -160,7 +160,7 @@ def test_program_for_a_gpu() -> None:
     assert data["bytes"] == sum(buffer["bytes"] for buffer in data["buffers"]) == lowered.plan.bytes()
     shown = succeed("program", "tiny", "--gpu").stdout
     assert f"{len(lowered.dispatches['train'])} dispatches" in shown and "TILE_ROWS" in shown and "arena" in shown
-    assert "there are train, validate, eval, prefill, decode" in one_line_error(
+    assert "there are train, validate, eval, likeliest, prefill, decode" in one_line_error(
         tinygpt("program", "--gpu", "--mode", "trian")
     )
     assert "does not go with --gpu" in one_line_error(tinygpt("program", "--gpu", "--plot", "map.png"))
@@ -189,7 +189,21 @@ def on_webgpu(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Path
 
 
 def training(text: Path, run: Path) -> list[object]:
-    return ["train", "--preset", "tiny", *SMALLEST, *FEW, "--file", text, "--out", run, "--engine", "webgpu"]
+    return [
+        "train",
+        "--preset",
+        "tiny",
+        "--recipe",
+        "classic",
+        *SMALLEST,
+        *FEW,
+        "--file",
+        text,
+        "--out",
+        run,
+        "--engine",
+        "webgpu",
+    ]
 
 
 @needs_adapter
