@@ -35,7 +35,7 @@ def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> 
     assert 0 < float(stat(page, "validation")) < LN_VOCAB
     assert "relaxed" in fact(page, "engine") and "MB" in fact(page, "memory")
     stopped_at = stop(page)
-    assert 0 < stopped_at < preset("tiny").train.steps
+    assert 0 < stopped_at < preset("tiny", DEFAULT_RECIPE).train.steps
 
     with page.expect_download() as download:
         press(page, "Save")
@@ -43,7 +43,7 @@ def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> 
     saved = tmp_path / download.value.suggested_filename
     download.value.save_as(saved)
     checkpoint = load_tinygpt(saved)
-    assert checkpoint.config == preset("tiny") and checkpoint.state.step == stopped_at
+    assert checkpoint.config == preset("tiny", DEFAULT_RECIPE) and checkpoint.state.step == stopped_at
     assert checkpoint.progress.loss is not None and checkpoint.progress.loss < LEARNT + 0.5
 
     page.reload()
@@ -70,7 +70,7 @@ def test_a_model_of_other_parts_trains_and_says_what_it_is(open_page: OpenPage, 
     press(page, "Train")
     wait_for_step(page, 100)
     stop(page)
-    expected = preset("tiny").replace(
+    expected = preset("tiny", DEFAULT_RECIPE).replace(
         norm="rmsnorm", positions="rotary", qk_norm="on", activation="swiglu", dropout=0.05
     )
     assert load_tinygpt(save(page, tmp_path)).config == expected
@@ -112,7 +112,7 @@ def test_presets_are_cores(open_page: OpenPage) -> None:
     assert names == [row.name for row in PRESETS]
     assert page.locator("input[name=preset]:checked").input_value() == DEFAULT_PRESET
     assert page.locator("input[name=recipe]:checked").input_value() == DEFAULT_RECIPE
-    page.get_by_text("Settings").click()
+    page.locator("summary", has_text="Settings").click()
     for recipe in recipe_names():
         page.locator(f"input[name=recipe][value={recipe}]").check()
         for name in (DEFAULT_PRESET, "huge"):

@@ -163,10 +163,10 @@ def test_a_model_that_may_not_fit_is_asked_about_before_memory_is_taken(
     press(page, "Train")
     if asked:
         page.wait_for_selector("[data-phase=idle]", timeout=60_000)
-        assert "takes 8.74 GB of memory, and this browser says that there are 8.59 GB or more" in questions[-1]
+        assert "takes 10.8 GB of memory, and this browser says that there are 8.59 GB or more" in questions[-1]
     else:
         expect(page.get_by_role("alert")).to_contain_text(
-            "8.74 GB of memory, but this machine has 2.15 GB", timeout=60_000
+            "10.8 GB of memory, but this machine has 2.15 GB", timeout=60_000
         )
     assert step(page) == at
     expect(page.get_by_text(f"step {at}, not saved")).to_be_visible()
