@@ -138,7 +138,22 @@ def test_a_device_lost_in_training_costs_no_checkpoint_and_native_goes_on(tmp_pa
         return await run(player, mode, times)
 
     monkeypatch.setattr(WebGPUPlayer, "run", lose_at_12)
-    sizes = ["--layers", "1", "--d-model", "10", "--heads", "2", "--ctx", "8", "--batch", "2", "--steps", "20"]
+    sizes = [
+        "--recipe",
+        "classic",
+        "--layers",
+        "1",
+        "--d-model",
+        "10",
+        "--heads",
+        "2",
+        "--ctx",
+        "8",
+        "--batch",
+        "2",
+        "--steps",
+        "20",
+    ]
     calm = ["--eval-every", "0", "--sample-every", "0", "--set", "checkpoint_every=5", "--quiet"]
     where = ["--engine", "webgpu", "--device", gpu_here().name]
     start = ["train", "--preset", "tiny", *sizes, *calm, "--file", str(tmp_path / "text.txt"), "--out", str(folder)]

@@ -19,7 +19,7 @@ from tinygpt.cli.settings import (
 )
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, instead
-from tinygpt.core.presets import DEFAULT_PRESET, preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset
 from tinygpt.engines.select import EngineChoice, changed
 from tinygpt.sweeps.plan import PRESET, RECIPE, Axis, Plan, Values
 
@@ -29,7 +29,7 @@ PLAN_KEYS = {"preset": str, "recipe": str, "halving": int, "whole_text": bool, "
 
 @dataclass(frozen=True)
 class SweepSettings:
-    plan: Plan = field(default_factory=lambda: Plan(over=()))
+    plan: Plan = field(default_factory=lambda: Plan(over=(), recipe=DEFAULT_RECIPE))
     data: DataChoice = NO_TEXT
     validation: DataChoice = NO_TEXT
     engine: EngineChoice = field(default_factory=EngineChoice)

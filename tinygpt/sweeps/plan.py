@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, preset
+from tinygpt.core.presets import DEFAULT_PRESET, cut_short, preset
 from tinygpt.core.run.engine import UNPLANNED
 
 PRESET, RECIPE, SEED = "preset", "recipe", "seed"
@@ -63,7 +63,7 @@ class Plan:
 
     over: tuple[Axis, ...]
     preset: str = DEFAULT_PRESET
-    recipe: str = DEFAULT_RECIPE
+    recipe: str = "classic"
     fixed: Values = field(default_factory=dict)
     halving: int = 0  # a rung's runs are so many times longer than those of the one before; 0: there is one rung
     whole_text: bool = False  # in the end the loss of every held-out byte is measured, and decides
