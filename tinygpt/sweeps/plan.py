@@ -63,10 +63,10 @@ class Plan:
 
     over: tuple[Axis, ...]
     preset: str = DEFAULT_PRESET
-    recipe: str = "classic"
     fixed: Values = field(default_factory=dict)
     halving: int = 0  # a rung's runs are so many times longer than those of the one before; 0: there is one rung
     whole_text: bool = False  # in the end the loss of every held-out byte is measured, and decides
+    recipe: str = "classic"
 
     def config(self, settings: Values) -> RunConfig:
         values = {**self.fixed, **settings}
