@@ -115,6 +115,7 @@ def cases(gpu_chromium):
     return case_runs(device_of(gpu_chromium.ask("gpu")[0]["device"]))
 
 
+@pytest.mark.timeout(900)  # every case of every kernel, on a software GPU
 def test_every_kernel_equals_the_specification(gpu_chromium, cases):
     buffers, pipelines, light, _ = cases
     assert {run.kernel for run in light} == set(KERNEL_NAMES) - set(CPU_ONLY)
