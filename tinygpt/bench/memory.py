@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any, NamedTuple
 
+from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.select import EngineChoice
 
@@ -26,8 +27,8 @@ from tinygpt.bench.memory import gpu_bytes, own_peak
 from tinygpt.bench.workload import Run
 from tinygpt.core.presets import preset
 from tinygpt.engines.select import EngineChoice, make_engine
-name, choice, steps = json.loads(sys.argv[1])
-config = preset(name)
+values, choice, steps = json.loads(sys.argv[1])
+config = preset("tiny").replace(**values)
 engine = make_engine(config, EngineChoice(*choice))
 Run(config, engine).advance(steps)
 print(json.dumps([own_peak(), gpu_bytes(engine), engine.describe()]))
@@ -56,11 +57,11 @@ def gpu_bytes(engine: Any) -> int | None:
     return None
 
 
-def peak_memory(preset: str, choice: EngineChoice) -> Memory:
-    """After a few training steps of the preset on that engine."""
-    arguments = json.dumps([preset, list(choice), STEPS])
+def peak_memory(name: str, config: RunConfig, choice: EngineChoice) -> Memory:
+    """After a few training steps of a run on that engine."""
+    arguments = json.dumps([config.values(), list(choice), STEPS])
     done = subprocess.run([sys.executable, "-c", SCRIPT, arguments], capture_output=True, text=True)
     if done.returncode != 0:
         why = done.stderr.strip().splitlines()[-1].rpartition("TinyGPTError: ")[2]
-        raise TinyGPTError(f"training {preset} on {choice.name} failed: {why}")
+        raise TinyGPTError(f"training {name} on {choice.name} failed: {why}")
     return Memory(*json.loads(done.stdout))

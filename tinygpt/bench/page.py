@@ -19,7 +19,7 @@ from rich.console import Console
 from tinygpt.bench.speed import bench_preset
 from tinygpt.bench.stops import WATCH, worst_stops
 from tinygpt.core.config import RunConfig, SampleConfig
-from tinygpt.core.presets import preset
+from tinygpt.core.presets import DEFAULT_RECIPE, preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.engines.runner import CHROMIUM_FLAGS, find_chromium, webgpu_flags
@@ -107,8 +107,9 @@ def main() -> None:
             page.wait_for_selector("[data-phase]:not([data-phase=loading])")
             seen = measure_page(page, name, asked.engine, asked.seconds)
             browser.close()
-            (alone,) = bench_preset(name, preset(name), [(choice.name, choice)], asked.seconds)
-            written = engine_bytes_per_s(preset(name), choice)
+            config = preset(name, DEFAULT_RECIPE)  # which the page begins with
+            (alone,) = bench_preset(name, config, [(choice.name, choice)], asked.seconds)
+            written = engine_bytes_per_s(config, choice)
             out.print(
                 f"{name:10} {seen.tokens_per_s:12,.0f} {alone['tokens_per_s']:13,.0f} "
                 f"{seen.tokens_per_s / alone['tokens_per_s']:6.2f} {seen.bytes_per_s:8,.0f} B/s {written:5,.0f} B/s  "

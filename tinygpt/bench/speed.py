@@ -1,4 +1,4 @@
-"""Time of real training steps: forward, backward, clip, AdamW. Engines take turns within one run."""
+"""Time of real training steps: forward, backward, clip, update. Engines take turns within one run."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ BENCH_EXAMPLES = """Examples:
   tinygpt bench                              native against torch
   tinygpt bench --presets small --profile    where the time of a step goes
   tinygpt bench --memory                     of a process that trains
+  tinygpt bench --recipe modern              with Muon, as `train` does
   tinygpt bench --engines webgpu,torch:cuda:tf32,torch:cuda:tf32:compile
   tinygpt bench --engines webgpu,webgpu:f16 --presets large --profile
   tinygpt bench --plot curve.png --json
@@ -56,6 +57,10 @@ def bench(
     ] = None,
     presets: Annotated[str, typer.Option(help="at which sizes, comma-separated")] = "small,medium,large,xl,huge",
     seconds: Annotated[float, typer.Option(help="time for each engine and preset")] = 5.0,
+    recipe: Annotated[
+        str,
+        option("--recipe", help="modern (Muon) or classic (AdamW)", default="classic", panel="Model"),
+    ] = "classic",
     batch: Annotated[int | None, option("--batch", help="another batch than the preset's", panel="Model")] = None,
     device: options.Device = None,
     precision: options.Precision = None,
@@ -69,7 +74,7 @@ def bench(
     plot: Annotated[Path | None, option("--plot", help="draw the curve to this file", panel=options.OUTPUT)] = None,
     json: options.Json = False,
 ) -> None:
-    """Time real training steps: forward, backward, clip and AdamW; medians, engines taking turns."""
+    """Time real training steps: forward, backward, clip and update; medians, engines taking turns."""
     from tinygpt.bench.speed import bench_preset
 
     if not 0 < seconds < math.inf:
@@ -86,12 +91,12 @@ def bench(
         if labels.count(label) > 1:
             raise TinyGPTError(f"'{label}' is listed twice; a row is told from another by its name and options")
     sizes = listed(presets, "preset")
-    configs = {name: preset(name).replace(**options.given({"batch": batch})) for name in sizes}
+    configs = {name: preset(name, recipe).replace(**options.given({"batch": batch})) for name in sizes}
     if profile:
         show_profiles(output, configs, chosen)
         return
     if memory:
-        show_memory(output, sizes, chosen)
+        show_memory(output, configs, chosen)
         return
     rows = []
     for name, config in configs.items():
@@ -157,7 +162,7 @@ def show_profile(output: Output, title: str, profile: Profile) -> None:
     output.say(f"\n{profile.device}\n{profile.meaning}\n")
 
 
-def show_memory(output: Output, sizes: list[str], chosen: list[Listed]) -> None:
+def show_memory(output: Output, configs: dict[str, RunConfig], chosen: list[Listed]) -> None:
     from tinygpt.bench.memory import MEASURED, peak_memory
 
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -166,15 +171,15 @@ def show_memory(output: Output, sizes: list[str], chosen: list[Listed]) -> None:
     for heading in ("resident, MB", "GPU, MB"):
         table.add_column(heading, justify="right")
     devices = {}
-    for size in sizes:
-        for label, choice in settled(chosen, preset(size), output):
+    for size, config in configs.items():
+        for label, choice in settled(chosen, config, output):
             if choice.name not in MEASURED:
                 raise TinyGPTError(
                     f"the {choice.name} engine computes in another process, whose memory is not measured; "
                     f"use {', '.join(MEASURED)}"
                 )
             with output.console.status(Text(f"{size}: {label}")):
-                memory = peak_memory(size, choice)
+                memory = peak_memory(size, config, choice)
             devices[label] = memory.device
             if output.json:
                 typer.echo(jsonlib.dumps({"preset": size, "engine": label, **memory._asdict()}))
