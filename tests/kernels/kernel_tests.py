@@ -34,6 +34,9 @@ from tinygpt.kernels.spec import SPEC
 BOTH_ROUND = 2 * 2.0**-53  # two sides in float64
 
 
+Fill = Callable[[Any, Dims, np.random.Generator], Any]  # given standard normal numbers
+
+
 def on(cases: str) -> Callable[[Any], Any]:
     """A test is for each case in this list of the subclass; where that is empty, there is no such test."""
 
@@ -72,9 +75,7 @@ class KernelTests:
     long_cases: list[Dims] = []  # of more than three workgroups
     forward = ""  # the kernel whose gradient this one is,
     small_cases: list[Dims] = []  # as finite differences show on these
-    fills: dict[
-        str, Callable[[Any, Dims, np.random.Generator], Any]
-    ] = {}  # from standard normal numbers, where not those
+    fills: dict[str, Fill] = {}  # of tensors whose numbers are not standard normal
     scalars: dict[str, float] = {}
     exact = False  # nothing is rounded
     on_gpu = True
