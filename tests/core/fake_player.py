@@ -34,6 +34,7 @@ class FakePlayer(Player):
         self.rates = []  # (step, the rates it found)
         self.left = None  # runs until a stop is heard
         self.no_numbers = False
+        self.log = []  # of an ahead player: what was asked for and read, in order
         self.closed = False
 
     def describe(self):
@@ -61,8 +62,16 @@ class FakePlayer(Player):
     async def read(self, places):
         return b"".join([bytes(self.memory[start : start + size]) for _, start, size in places])
 
+    def begin_read(self, places):
+        return b"".join([bytes(self.memory[start : start + size]) for _, start, size in places])
+
+    async def end_read(self, begun):
+        self.log.append("read")
+        return begun
+
     async def run(self, mode, times):
         self.asked.append((mode, times))
+        self.log.append(mode)
         for turn in range(times):
             if self.left == 0:
                 return turn

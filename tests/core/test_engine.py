@@ -42,6 +42,23 @@ def test_every_step_finds_its_rates_and_its_metrics_are_read_once(block):
     assert run_now(engine.read_metrics()) == []
 
 
+def test_a_player_that_answers_ahead_is_asked_for_more_before_it_is_waited_for():
+    engine = loaded()
+    engine.player.ahead = True
+    metrics, player = [], engine.player
+    assert run_now(engine.train(RING)) == RING
+    for _ in range(3):
+        assert run_now(engine.train(RING)) == RING
+        metrics += run_now(engine.read_metrics(1))
+    assert player.log[-6:] == ["train", "read", "train", "read", "train", "read"]
+    metrics += run_now(engine.read_metrics())
+    assert [tuple(row) for row in metrics] == [(n, float(n), 2.0 * n) for n in range(1, 4 * RING + 1)]
+    run_now(engine.train(5))
+    run_now(engine.set_step(2))  # what was under way is another run's
+    run_now(engine.train(3))
+    assert [row.step for row in run_now(engine.read_metrics())] == [3, 4, 5]
+
+
 def test_no_more_steps_are_asked_for_than_the_ring_has_room_for():
     engine = loaded()
     assert run_now(engine.train(40)) == 40

@@ -22,17 +22,21 @@ def train(run=RUN, engine=None, host=None, progress=None):
     return reason, engine, host
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("tick", [0.5, 0.03, 0.001, 0.0])
 @pytest.mark.parametrize("block", [None, 1, 7, 1000])
-def test_events_come_at_their_cadence_whatever_the_blocks(block, tick):
-    reason, engine, host = train(engine=ToyEngine(block), host=ToyHost(tick=tick))
+def test_events_come_at_their_cadence_whatever_the_blocks(block, tick, ahead):
+    reason, engine, host = train(engine=ToyEngine(block, ahead), host=ToyHost(tick=tick))
     assert reason == "finished"
     assert [event["step"] for event in host.of("step")] == list(range(1, 61))
     assert [event["step"] for event in host.of("eval")] == [20, 40, 60]
     assert [event["step"] for event in host.of("sample")] == [60]
     assert [event["step"] for event in host.of("checkpoint") if event["kind"] == "last"] == [0, 25, 50, 60]
-    assert [event["loss"] for event in host.of("step")] == [event["loss"] for event in train()[2].of("step")]
+    plain = train()[2]
+    assert [event["loss"] for event in host.of("step")] == [event["loss"] for event in plain.of("step")]
+    assert host.saves == plain.saves  # a state is that of the step that is named, whatever was under way
     assert sum(engine.blocks) == 60 and max(engine.blocks) <= min(20, block or 20)
+    assert engine.under_way == (1 if ahead and block != 1000 else 0)
 
 
 @pytest.mark.parametrize("block", [None, 7])
@@ -76,8 +80,9 @@ def test_blocks_are_a_tenth_of_a_second_and_no_more_than_the_ring(tick, most):
     assert max(engine.blocks) <= RING
 
 
-def test_a_block_that_ends_early_is_a_stop():
-    reason, engine, host = train(engine=ToyEngine(block=10, stops_after=33))
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_block_that_ends_early_is_a_stop(ahead):
+    reason, engine, host = train(engine=ToyEngine(10, ahead, stops_after=33), host=ToyHost(tick=0.001))
     assert reason == "stopped" and engine.step == 33
     assert [event["step"] for event in host.of("step")] == list(range(1, 34))
     assert host.saves[-1][0] == "last" and host.saves[-1][1] == engine.value and host.saves[-1][2]["step"] == 33
@@ -169,8 +174,9 @@ def test_samples_take_a_tenth_of_the_time_and_one_is_always_at_the_end():
     assert [event["step"] for event in host.of("sample")] == [10, 20, 30, 40, 50, 60, 100]
 
 
-def test_a_stop_request_saves_and_ends():
-    reason, engine, host = train(host=ToyHost(stop_at=10.0))
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_stop_request_saves_and_ends(ahead):
+    reason, engine, host = train(engine=ToyEngine(ahead=ahead), host=ToyHost(stop_at=10.0))
     assert reason == "stopped"
     assert 1 < engine.step < 60
     assert host.saves[-1][0] == "last"
@@ -186,10 +192,11 @@ def test_the_best_model_is_kept_and_patience_ends_the_run():
     assert host.saves[-1][2]["best_val"] == 2.0
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(bad):
-    engine = ToyEngine(losses=[5.0] * 29 + [bad] + [5.0] * 100)
-    host = ToyHost()
+def test_a_loss_that_is_no_number_stops_the_run_and_spares_the_checkpoint(bad, ahead):
+    engine = ToyEngine(ahead=ahead, losses=[5.0] * 29 + [bad] + [5.0] * 100)
+    host = ToyHost(tick=0.01)
     with pytest.raises(Diverged, match="step 30 because the loss is"):
         train(engine=engine, host=host)
     assert host.saves[-1][2]["step"] == 25

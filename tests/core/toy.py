@@ -10,9 +10,10 @@ from tinygpt.core.run.trainer import Host
 class ToyEngine(Engine):
     """'Trains' one number: the loss falls by a factor per step and depends on the step's windows."""
 
-    def __init__(self, block=None, losses=None, grad_norms=None, val_losses=None, stops_after=None):
+    def __init__(self, block=None, ahead=False, losses=None, grad_norms=None, val_losses=None, stops_after=None):
         self.config = preset("tiny")
         self.block = block
+        self.ahead = ahead
         self.value = 5.5
         self.step = 0
         self.losses = losses  # by step, where a test scripts them
@@ -21,14 +22,15 @@ class ToyEngine(Engine):
         self.stops_after = stops_after  # the step with which a stop comes, in the midst of a block
         self.validated = []  # (first batch, batches) of every part of a validation
         self.asked = []  # windows whose likeliest bytes were asked for
-        self.waiting = []
+        self.waiting = []  # the metrics of each block that was not read
+        self.under_way = 0  # the most blocks that were, beside the one that was read
         self.blocks = []  # steps asked for
         self.tokens = b""
         self.windows = []  # that texts were begun with
 
     async def train(self, steps):
         self.blocks.append(steps)
-        done = 0
+        done, metrics = 0, []
         while done < steps and self.step != self.stops_after:
             self.step += 1
             done += 1
@@ -36,13 +38,18 @@ class ToyEngine(Engine):
             if self.losses:
                 loss = self.losses[self.step - 1]
             norm = self.grad_norms[self.step - 1] if self.grad_norms else 1.0
-            self.waiting.append(StepMetrics(self.step, loss, norm))
+            metrics.append(StepMetrics(self.step, loss, norm))
             self.value *= 0.96875
+        if done:
+            self.waiting.append(metrics)
         return done
 
-    async def read_metrics(self):
-        waiting, self.waiting = self.waiting, []
-        return waiting
+    async def read_metrics(self, leave=0):
+        self.under_way = max(self.under_way, len(self.waiting) - 1)
+        read = []
+        while len(self.waiting) > leave:
+            read += self.waiting.pop(0)
+        return read
 
     async def validate(self, first, batches):
         self.validated.append((first, batches))

@@ -228,7 +228,7 @@ class TorchEngine(Engine):
             self.outcome = self.whole_step()
         self.graph = graph
 
-    async def read_metrics(self) -> list[StepMetrics]:
+    async def read_metrics(self, leave: int = 0) -> list[StepMetrics]:
         self.empty_ring()
         metrics, self.metrics = self.metrics, []
         return metrics

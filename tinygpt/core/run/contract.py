@@ -38,6 +38,7 @@ class Player:
 
     threads: "int | None" = None  # of the CPU, where it is the CPU that computes
     software = False  # a GPU's interface without a GPU behind it; `describe` says so too
+    ahead = False  # whether `run` answers before the work is done, and waiting for it costs time: see `begin_read`
 
     def describe(self) -> str:
         """The device and what matters for speed on it, in one line."""
@@ -49,6 +50,14 @@ class Player:
 
     async def read(self, places: "Places") -> bytes:
         """What lies there once all that was asked for before is done."""
+        raise NotImplementedError
+
+    def begin_read(self, places: "Places") -> "Any":
+        """Have read what lies there once all that was asked for so far is done; `end_read` waits for it. For players
+        that answer ahead: more can be asked for meanwhile."""
+        raise NotImplementedError
+
+    async def end_read(self, begun: "Any") -> bytes:
         raise NotImplementedError
 
     async def run(self, mode: str, times: int) -> int:
@@ -77,6 +86,7 @@ class Engine:
     replicas = 1  # processes that share a step, each with `batch` sequences
     threads: "int | None" = None
     software = False
+    ahead = False  # whether steps are still under way when `train` answers, and waiting for them costs time
     block: "int | None" = None  # steps, or batches of a validation, to ask for at once; None: by the clock
     config: "RunConfig"
 
@@ -91,8 +101,9 @@ class Engine:
         """Do the next steps, at most RING: batch, loss, backward, clip, update. How many were done, see Player.run."""
         raise NotImplementedError
 
-    async def read_metrics(self) -> "list[StepMetrics]":
-        """The metrics of all steps since the last call, waiting for those still under way."""
+    async def read_metrics(self, leave: int = 0) -> "list[StepMetrics]":
+        """The metrics of all steps since the last call, waiting for those still under way; of an engine that answers
+        ahead, the last `leave` blocks may stay so."""
         raise NotImplementedError
 
     async def validate(self, first: int, batches: int) -> int:

@@ -4,6 +4,8 @@ A step needs nothing from its host. The texts, the counters, the rates of the st
 beside the weights, so the host asks for a block of steps, or of bytes, and reads what they left.
 """
 
+import struct
+
 from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import validates
 from tinygpt.core.errors import TinyGPTError
@@ -39,7 +41,8 @@ class ProgramEngine(WritingEngine):
             self.check_state(state, config)
         WritingEngine.__init__(self, config, machine, state)
         self.step = 0  # of the steps asked for, the last
-        self.read = 0  # of those whose metrics are read
+        self.read = 0  # of those whose metrics are read, or begun to be
+        self.begun: list[Any] = []  # (the step before a block's first, its last, what the player knows its reading by)
         self.known = 0  # of those whose rates are in the table
         self.stopping = False
 
@@ -66,6 +69,7 @@ class ProgramEngine(WritingEngine):
     async def set_step(self, step: int) -> None:
         """So many steps are done."""
         self.step = self.read = self.known = step
+        self.begun = []
         if self.has("counters"):
             await self.write_ints("counters", [step, 0, 0, 0])
 
@@ -75,7 +79,14 @@ class ProgramEngine(WritingEngine):
         await self.table_rates(self.step + steps)
         done = await self.run_steps(steps)
         self.step += done
+        if self.ahead and done:
+            self.begun.append((self.read, self.step, self.player.begin_read(self.ring_places())))
+            self.read = self.step
         return done
+
+    @property
+    def ahead(self) -> bool:  # type: ignore[override]
+        return self.player is not None and bool(self.player.ahead)
 
     async def table_rates(self, last: int) -> None:
         """The rates up to a step, in the table where the steps will look for them."""
@@ -113,13 +124,18 @@ class ProgramEngine(WritingEngine):
         await self.player.run("train_fed", 1)
         self.step += 1
 
-    async def read_metrics(self) -> "list[StepMetrics]":
-        if self.step == self.read:
-            return []
-        ring = await self.read_floats("ring", 2 * RING)
-        rows = [(step, 2 * ((step - 1) % RING)) for step in range(self.read + 1, self.step + 1)]
-        self.read = self.step
-        return [StepMetrics(step, ring[at], ring[at + 1]) for step, at in rows]
+    async def read_metrics(self, leave: int = 0) -> "list[StepMetrics]":
+        metrics: list[StepMetrics] = []
+        while len(self.begun) > leave:
+            first, last, begun = self.begun.pop(0)
+            metrics += metrics_of(first, last, await self.player.end_read(begun))
+        if self.read < self.step:
+            metrics += metrics_of(self.read, self.step, await self.player.read(self.ring_places()))
+            self.read = self.step
+        return metrics
+
+    def ring_places(self) -> "Places":
+        return self.places("ring", 2 * RING)
 
     async def validate(self, first: int, batches: int) -> int:
         if first == 0:
@@ -219,3 +235,12 @@ class ProgramEngine(WritingEngine):
         self.stopping = True  # between two runs of a step too
         if self.player is not None:
             self.player.stop()
+
+
+def metrics_of(first: int, last: int, ring: bytes) -> "list[StepMetrics]":
+    """Of the steps behind `first` up to `last`, from what lies in the ring."""
+    metrics = []
+    for step in range(first + 1, last + 1):
+        loss, norm = struct.unpack_from("<2f", ring, 8 * ((step - 1) % RING))
+        metrics.append(StepMetrics(step, loss, norm))
+    return metrics

@@ -107,8 +107,11 @@ class PlannedEngine(Engine):
 
     async def read_words(self, name: str, kind: str, count: int) -> "tuple[Any, ...]":
         """The first words of a tensor, as struct's `kind`."""
-        places = self.lowered.places(self.tensor(name), 0, count)
-        return struct.unpack(f"<{count}{kind}", await self.player.read(places))
+        return struct.unpack(f"<{count}{kind}", await self.player.read(self.places(name, count)))
+
+    def places(self, name: str, count: int) -> "Places":
+        """Of the first words of a tensor."""
+        return self.lowered.places(self.tensor(name), 0, count)  # type: ignore[no-any-return]
 
     async def read_floats(self, name: str, count: int) -> "tuple[float, ...]":
         return await self.read_words(name, "f", count)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 EXPLODED_LOSS = 2 * LN_VOCAB  # twice the loss of a model that knows nothing
 EXPLODED_STEPS = 5  # so many in a row: a single bad batch may pass
-BLOCK_SECONDS = 0.1  # so long a host waits for an answer, where steps are shorter
+BLOCK_SECONDS = 0.1  # so much work is under way at once, where steps are shorter
+STRETCH_SECONDS = 1.0  # so long blocks follow each other without a pause
 SAMPLE_SHARE = 0.1  # of a run's time: once samples on the way have taken more, further ones are left out
 SAMPLE_SECONDS = 0.5  # that they may take in any case
 
@@ -168,34 +169,58 @@ class Trainer:
     async def stops(self, halted: bool = False) -> bool:
         return bool(await self.engine.agree(halted or self.host.should_stop()))
 
-    def block_steps(self) -> int:
-        """How many steps to ask for: to the next event, and about a tenth of a second's; one to prove a state."""
+    def steps_until_due(self) -> int:
+        """To the next event; one to prove a state."""
         train, step = self.config.train, self.progress.step
-        steps = min(RING, train.steps - step)
+        if self.unproven is not None:
+            return 1
+        steps = train.steps - step
         validate_every = train.eval_every if self.validating else 0
         for every in (validate_every, train.sample_every, train.checkpoint_every, self.keep_every):
             if every:
                 steps = min(steps, every - step % every)
-        if self.unproven is not None:
-            return 1
+        return steps
+
+    def block_steps(self, most: int) -> int:
+        """How many steps to ask for at once, of so many."""
+        most = min(most, RING)
         if self.engine.block is not None:
-            return min(steps, int(self.engine.block))
-        return self.step_rate.fitting(BLOCK_SECONDS, steps)
+            return min(most, int(self.engine.block))
+        return self.step_rate.fitting(BLOCK_SECONDS / (2 if self.engine.ahead else 1), most)
 
     async def train_block(self) -> bool:
-        """Some steps; whether the run is to stop after them."""
+        """Some steps; whether the run is to stop after them.
+
+        They are one block, or where the engine answers ahead of its work several, each asked for before the one before
+        is read: it never waits. When this returns all are read, and the engine's state is that of the last one.
+        """
         if await self.stops():  # it came while nothing ran that could have heard it
             return True
-        steps = self.block_steps()
-        began = self.host.now()
+        began = clock = self.host.now()
+        left = self.steps_until_due()
+        steps = self.block_steps(left)
         done = await self.engine.train(steps)
-        metrics = await self.engine.read_metrics()
-        self.step_rate.add(done, self.host.now() - began)
-        self.progress.step += done
-        self.progress.tokens_seen += done * self.tokens_per_step
-        self.progress.validation_due = done > 0 and self.validates_at(self.progress.step)
-        self.report(metrics)
+        while self.engine.ahead and done == steps < left and self.goes_on(began):
+            left -= done
+            steps = self.block_steps(left)
+            done = await self.engine.train(steps)
+            clock = self.take(await self.engine.read_metrics(1), clock)
+        self.take(await self.engine.read_metrics(), clock)
         return await self.stops(done < steps)
+
+    def goes_on(self, began: float) -> bool:
+        return self.host.now() - began < STRETCH_SECONDS and not self.host.should_stop()
+
+    def take(self, metrics: "list[Any]", since: float) -> float:
+        """Note the steps of a block, which were done since then; the time now."""
+        now = self.host.now()
+        self.step_rate.add(len(metrics), now - since)
+        if metrics:
+            self.progress.step += len(metrics)
+            self.progress.tokens_seen += len(metrics) * self.tokens_per_step
+            self.progress.validation_due = self.validates_at(self.progress.step)
+        self.report(metrics)
+        return now
 
     def validates_at(self, step: int) -> bool:
         train = self.config.train

@@ -49,8 +49,9 @@ class TabState:
 
 
 class TabPlayer(Player):
-    def __init__(self, bridge: "Any") -> None:
+    def __init__(self, bridge: "Any", ahead: bool) -> None:
         self.bridge = bridge
+        self.ahead = ahead
         self.threads = int(bridge.threads())
 
     def describe(self) -> str:
@@ -64,7 +65,13 @@ class TabPlayer(Player):
             await self.bridge.write(json.dumps(places), json.dumps(list(words)))
 
     async def read(self, places: "Places") -> bytes:
-        words = json.loads(await self.bridge.read(json.dumps(places)))
+        return await self.end_read(self.begin_read(places))
+
+    def begin_read(self, places: "Places") -> "Any":
+        return self.bridge.read(json.dumps(places))
+
+    async def end_read(self, begun: "Any") -> bytes:
+        words = json.loads(await begun)
         return struct.pack(f"<{len(words)}i", *words)
 
     async def run(self, mode: str, times: int) -> int:
@@ -103,7 +110,7 @@ class TabMachine(Machine):
         lowered.let_go()
         self.planned = None
         gc.collect()  # the heap is swept at every return to JavaScript
-        return TabPlayer(await self.page.open(playbook))
+        return TabPlayer(await self.page.open(playbook), ahead=self.device is not None)
 
     async def start_values(self, config: RunConfig) -> Held:
         """Drawn by WebAssembly."""

@@ -128,7 +128,12 @@ export function bridge(player: Player, isLost: () => boolean, onFault: (error: u
     write: (at: string, words: string) =>
       watched(player.write(places(at), new Uint8Array(Int32Array.from(JSON.parse(words) as number[]).buffer))),
     put: (at: string, data: Uint8Array<ArrayBuffer>) => watched(player.write(places(at), data)),
-    read: (at: string) => watched(player.read(places(at)).then(wordsOf)),
+    /** What was asked for before is done first, what is asked for later is not waited for. It may never be awaited. */
+    read: (at: string) => {
+      const read = watched(player.read(places(at)).then(wordsOf));
+      read.catch(() => undefined);
+      return read;
+    },
     /** A copy that stays on this side; null where there is no memory for it. */
     take: async (at: string): Promise<Uint8Array<ArrayBuffer> | null> => {
       try {
