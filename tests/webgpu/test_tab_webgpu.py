@@ -46,7 +46,8 @@ const page = {
   stopping: () => (steps.at(-1)?.[0] ?? 0) >= lastStep,
   requests: () => "[]",
 };
-const session = python.session({ preset: "tiny", recipe: "classic", changes: CHANGES, bytes: text.length, device: gpu.facts() });
+const asked = { preset: "tiny", recipe: "classic", changes: CHANGES, bytes: text.length, device: gpu.facts() };
+const session = python.session(asked);
 const { trainBytes } = JSON.parse(session.plan());
 await session.open(page, text.subarray(0, trainBytes), text.subarray(trainBytes), null);
 const ended = [];
