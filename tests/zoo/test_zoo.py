@@ -47,13 +47,15 @@ def test_what_a_card_says(made: Path, packed: dict[str, Any]) -> None:
     assert (packed["steps"], packed["tokens"]) == (30, packed["step"] * 4 * 16)
     assert packed["engine"] == "native" and packed["device"].startswith("native C++") and packed["seconds"] > 0
     assert [step for step, _ in packed["curve"]["train"]] == list(range(1, 31))
-    assert [step for step, _ in packed["curve"]["val"]] == [10, 20, 30]
+    for kind in ("val", "exam"):
+        assert [step for step, _ in packed["curve"][kind]] == [10, 20, 30]
 
 
 def test_a_cards_measurements_can_be_made_again(packed: dict[str, Any]) -> None:
     told = json.loads(succeed("eval", "tiny-sums", "--json", *MACHINE).stdout)
     assert told["text"] == SUMS.data and told["bytes"] == packed["corpus"]["held_out_bytes"]
     assert (round(told["loss"], 4), round(told["bits_per_byte"], 4)) == (packed["val_loss"], packed["bits_per_byte"])
+    assert {key: told[key] for key in packed["exam"]} == packed["exam"]
     sample = packed["sample"]
     shown = succeed("sample", "tiny-sums", "--tokens", sample["tokens"], *MACHINE).stdout
     assert shown == sample["text"] + "\n"
@@ -73,6 +75,7 @@ def test_the_list_and_the_card(packed: dict[str, Any], made: Path) -> None:
         packed["corpus"]["sha256"][:16],
         "float16",
         "it never saw",
+        "answered right",
         "12-byte",
         "⠙",
         "--tokens 600",

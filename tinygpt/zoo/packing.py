@@ -16,6 +16,7 @@ from typing import Any
 from tinygpt import zoo
 from tinygpt.cli.commands.evaluate import score, work_of
 from tinygpt.cli.corpora import OF_MEASURED, Texts, open_texts
+from tinygpt.cli.exams import exam_of
 from tinygpt.cli.models import on_engine
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings, read_settings
@@ -23,6 +24,7 @@ from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.run.contract import Engine, run_now
+from tinygpt.core.run.exam import exam_facts
 from tinygpt.core.run.sampler import generate
 from tinygpt.core.tasks import is_task
 from tinygpt.core.text import decode
@@ -66,7 +68,7 @@ def pack(run: Path, name: str, choice: EngineChoice, output: Output) -> zoo.Card
             "bytes": file.stat().st_size,
             "dtype": DTYPE,
             "weights_sha256": weights_sha256(packed.state.w),
-            **measured(packed, texts, choice),
+            **measured(packed, settings, texts, choice),
             "curve": curve(folder),
             "config": packed.config.as_dict(),
         }
@@ -125,17 +127,21 @@ def session_facts(sessions: list[dict[str, Any]]) -> dict[str, Any]:
     return {"seconds": seconds if sessions else None, "device": "; ".join(devices) or None}
 
 
-def measured(packed: Checkpoint, texts: Texts, choice: EngineChoice) -> dict[str, Any]:
+def measured(packed: Checkpoint, settings: TrainSettings, texts: Texts, choice: EngineChoice) -> dict[str, Any]:
+    ctx = packed.config.model.ctx
     work = work_of(packed, texts.val)._replace(written=LOOKED_AT)
     engine, _ = on_engine(packed, choice, work)
     result = score(engine, texts.val) if len(texts.val) > 1 else None
-    settings = SampleConfig(tokens=LOOKED_AT)
-    text = written(engine, packed.config.model.ctx, settings)
+    exam = exam_of(settings.data, ctx)
+    answers = None if exam is None else run_now(exam.take(engine, len(exam.questions)))
+    sampling = SampleConfig(tokens=LOOKED_AT)
+    text = written(engine, ctx, sampling)
     run_now(engine.close())
     return {
         "val_loss": None if result is None else round(result.loss, 4),
         "bits_per_byte": None if result is None else round(result.bits_per_byte, 4),
-        "sample": {"prompt": "\n", **settings.replace(tokens=SHOWN).as_dict(), "text": decode(text[:SHOWN])},
+        "exam": None if answers is None else exam_facts(answers),
+        "sample": {"prompt": "\n", **sampling.replace(tokens=SHOWN).as_dict(), "text": decode(text[:SHOWN])},
         "copied": {**copied(text, texts.train), "held_out": copied(texts.val, texts.train)},
     }
 
@@ -148,14 +154,15 @@ def curve(folder: RunFolder) -> dict[str, Points]:
     metrics = folder.read_metrics()
     train = [(event["step"], event["loss"]) for event in metrics if event["event"] == "step"]
     val = [(event["step"], event["val_loss"]) for event in metrics if event["event"] == "eval"]
-    return {"train": thinned(train, CURVE_POINTS), "val": thinned(val, CURVE_POINTS)}
+    exam = [(event["step"], event["accuracy"]) for event in metrics if event["event"] == "exam"]
+    return {kind: thinned(points, CURVE_POINTS) for kind, points in (("train", train), ("val", val), ("exam", exam))}
 
 
 def thinned(points: Points, most: int) -> Points:
     """Means of as many points each, at the last of their steps."""
     group = -(-len(points) // most) or 1
     groups = [points[i : i + group] for i in range(0, len(points), group)]
-    return [(some[-1][0], round(sum(loss for _, loss in some) / len(some), 4)) for some in groups]
+    return [(some[-1][0], round(sum(value for _, value in some) / len(some), 4)) for some in groups]
 
 
 def as_lines(card: zoo.Card) -> str:

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.charts import loss_chart
-from tinygpt.cli.display import TRAIN_STYLE, VAL_STYLE, duration
+from tinygpt.cli.display import EXAM_STYLE, TRAIN_STYLE, VAL_STYLE, duration
+from tinygpt.cli.exams import result_line
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError, instead
@@ -71,7 +72,7 @@ def table_of(chosen: list[Card]) -> Table:
         copied = card["copied"]
         table.add_row(
             Text(card["name"], style="bold"),
-            card["title"],
+            card["title"] + (f", {percent(card['exam']['accuracy'])} right" if card["exam"] else ""),
             f"{card['parameters']:,}",
             size_of(card["bytes"]),
             UNKNOWN if card["val_loss"] is None else f"{card['val_loss']:.3f}",
@@ -89,8 +90,8 @@ def show_card(output: Output, card: Card) -> None:
     output.facts(facts_of(card))
     if card["curve"]["train"]:
         output.say()
-        curve = card["curve"]
-        for row in loss_chart(curve["train"], curve["val"], CHART_WIDTH, CHART_HEIGHT, TRAIN_STYLE, VAL_STYLE):
+        train, val, exam = (card["curve"][kind] for kind in ("train", "val", "exam"))
+        for row in loss_chart(train, val, CHART_WIDTH, CHART_HEIGHT, TRAIN_STYLE, VAL_STYLE, exam, EXAM_STYLE):
             output.say(row)
     sample = card["sample"]
     output.say()
@@ -115,6 +116,8 @@ def facts_of(card: Card) -> list[tuple[str, str]]:
         rows.append(
             ("val loss", f"{card['val_loss']:.4f} nats, {card['bits_per_byte']:.4f} bits per byte, on {unseen}")
         )
+    if card["exam"]:
+        rows.append(("exam", result_line(card["exam"])))
     rows.append(("copied", copied_line(copied)))
     if copied["held_out"]["bytes"]:
         rows.append(("unseen text", f"{copied_line(copied['held_out'])}, for comparison"))
