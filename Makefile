@@ -12,7 +12,7 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan train models play clean
+.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan train models law play clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -54,6 +54,12 @@ train: .venv/ready ## train the default preset on the default corpus and print a
 
 models: .venv/ready ## train the models that come with the package, and pack them (ENGINE=webgpu, or another)
 	$(BIN)/python -m tinygpt.zoo make $(if $(ENGINE),--engine $(ENGINE))
+
+law: .venv/ready ## what to expect of a run, from the sweeps that scripts/reference-runs.sh has made in runs/reference
+	$(BIN)/python -m tinygpt.sweeps.reference table runs/reference/sweeps/* > runs/reference/table.py
+	mv runs/reference/table.py tinygpt/core/budget/reference_runs.py
+	$(BIN)/python -m tinygpt.sweeps.fitting > runs/reference/law.py
+	mv runs/reference/law.py tinygpt/core/budget/law_numbers.py
 
 play: site ## build the page that trains in a browser tab, serve it on this machine and open it
 	$(BIN)/tinygpt play
