@@ -25,7 +25,7 @@ def micropython(script: str, tmp_path: Path) -> str:
 def as_one_script(*names: str) -> str:
     """The files joined: MicroPython sees tinygpt/core only, not the tests."""
     text = "\n".join((HERE / name).read_text() for name in names)
-    return re.sub(r"^from (bits|toy|fake_player) import .*\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"^from (bits|toy|fake_player|clocked) import .*\n", "", text, flags=re.MULTILINE)
 
 
 def assert_same(script: str, tmp_path: Path) -> str:
@@ -62,6 +62,11 @@ def test_models_with_options_are_the_same_under_both_interpreters(tmp_path):
 def test_tasks_make_up_the_same_under_both_interpreters(tmp_path):
     cpython = assert_same((HERE / "portable_tasks.py").read_text(), tmp_path)
     assert cpython.count("refused: ") == 10 and "accepted" not in cpython
+
+
+def test_a_budget_comes_to_the_same_under_both_interpreters(tmp_path):
+    cpython = assert_same(as_one_script("bits.py", "toy.py", "clocked.py", "portable_budget.py"), tmp_path)
+    assert "refused: there is no time for 20 steps of tiny" in cpython and cpython.count("finished\n") == 2
 
 
 def test_the_comparison_sees_a_difference(tmp_path):

@@ -134,6 +134,10 @@ class Engine:
         compiled serves them too. Whether it is."""
         return False
 
+    def retime(self, steps: int) -> None:
+        """The rates of the steps to come are those of a run of so many."""
+        self.config = self.config.replace(steps=steps)
+
     async def export_state(self) -> "Any":
         raise NotImplementedError
 

@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tinygpt.core.budget.pace import Pace
+
 EXPLODED_LOSS = 2 * LN_VOCAB  # twice the loss of a model that knows nothing
 EXPLODED_STEPS = 5  # so many in a row: a single bad batch may pass
 BLOCK_SECONDS = 0.1  # so much work is under way at once, where steps are shorter
@@ -81,7 +83,9 @@ class Trainer:
         sample_settings: SampleConfig | None = None,
         coach: Coach | None = None,
         exam: Exam | None = None,
+        pace: "Pace | None" = None,
     ) -> None:
+        """With a `pace` the run's length is fitted to its time."""
         check_corpus(config, train_bytes)
         self.config = config
         self.engine = engine
@@ -93,6 +97,7 @@ class Trainer:
         self.sample_prompt = sample_prompt
         self.sample_settings = sample_settings or SampleConfig()
         self.exam = exam
+        self.pace = pace
         self.tokens_per_step = config.train.batch * config.train.grad_accum * engine.replicas * config.model.ctx
         self.coach = coach
         self.step_rate = Rate()  # of training alone
@@ -129,9 +134,9 @@ class Trainer:
         progress.validation_due = progress.validation_due and self.validating
         if progress.step == 0:
             await self.save("last")
-        while progress.step < train.steps or progress.validation_due:
+        while progress.step < self.config.train.steps or progress.validation_due:
             stopping = not progress.validation_due and await self.train_block()
-            last = progress.step >= train.steps
+            last = progress.step >= self.config.train.steps
             await self.save_proven()
             stopping = stopping or await self.do_what_is_due(last)
             if train.patience and progress.evals_since_best >= train.patience:
@@ -179,6 +184,8 @@ class Trainer:
         for every in (validate_every, train.sample_every, train.checkpoint_every, self.keep_every):
             if every:
                 steps = min(steps, every - step % every)
+        if self.pace is not None and step < train.warmup:
+            steps = min(steps, train.warmup - step)
         return steps
 
     def block_steps(self, most: int) -> int:
@@ -196,6 +203,7 @@ class Trainer:
         """
         if await self.stops():  # it came while nothing ran that could have heard it
             return True
+        first = self.progress.step
         began = clock = self.host.now()
         left = self.steps_until_due()
         steps = self.block_steps(left)
@@ -205,7 +213,8 @@ class Trainer:
             steps = self.block_steps(left)
             done = await self.engine.train(steps)
             clock = self.take(await self.engine.read_metrics(1), clock)
-        self.take(await self.engine.read_metrics(), clock)
+        now = self.take(await self.engine.read_metrics(), clock)
+        self.keep_pace(self.progress.step - first, now - began)
         return await self.stops(done < steps)
 
     def goes_on(self, began: float) -> bool:
@@ -221,6 +230,19 @@ class Trainer:
             self.progress.validation_due = self.validates_at(self.progress.step)
         self.report(metrics)
         return now
+
+    def keep_pace(self, done: int, seconds: float) -> None:
+        """Give the run another length where the one it has does not fit its time. No step is under way."""
+        if self.pace is None or done == 0:
+            return
+        step, now = self.progress.step, self.host.now()
+        self.pace.add(done, seconds, now)
+        steps = self.pace.fitting(self.config.train, step, now)
+        if steps != self.config.train.steps:
+            self.config = self.config.replace(steps=steps)
+            self.engine.retime(steps)
+            self.progress.validation_due = self.validates_at(step)
+            self.host.emit({"event": "retime", "step": step, "steps": steps})
 
     def validates_at(self, step: int) -> bool:
         train = self.config.train

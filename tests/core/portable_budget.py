@@ -1,0 +1,38 @@
+"""Prints what a budget comes to on made-up machines. Run by CPython and by MicroPython; see test_micropython.py."""
+
+from bits import bits
+from clocked import Clock, ClockedEngine, ClockedHost
+
+from tinygpt.core.budget import hardness, law, pace, reference_runs
+from tinygpt.core.budget.choose import Asked, Survey, sizes
+from tinygpt.core.budget.law_numbers import LAW
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.run import contract, trainer
+
+TRAIN = b"".join([b"%d bottles of beer on the wall, %d bottles.\n" % (n * n % 89, n) for n in range(900)])
+facts = law.TextFacts(len(TRAIN), hardness.hardness(TRAIN, TRAIN[:5000]))
+print("hardness", round(1e9 * facts.hardness))
+
+for run in reference_runs.RUNS:
+    loss = law.end_loss(LAW, run.preset, run.tokens, run.tokens // run.steps, run.dropout, facts)
+    print(run.preset, round(1e9 * loss))
+
+for flops, seconds in ((1e6, 10), (2e9, 20), (1e11, 60)):
+    clock = Clock()
+
+    async def opened(run, clock=clock, flops=flops):
+        return ClockedEngine(run, clock, flops)
+
+    asked = Asked(facts, 5000, sizes(), {}, 320)
+    survey = Survey(asked, opened, clock.now, clock.now() + seconds)
+    try:
+        option = contract.run_now(survey.choose())
+    except TinyGPTError as error:
+        print("refused:", error)
+        continue
+    print(option.preset, bits(option.run.as_dict()), round(1e9 * option.prediction.loss))
+    engine = ClockedEngine(option.run, clock, 0.7 * flops)
+    host = ClockedHost(clock)
+    kept = pace.Pace(clock.now(), survey.deadline, option)
+    print(contract.run_now(trainer.Trainer(option.run, engine, host, len(TRAIN), 5000, pace=kept).run()))
+    print([bits(event) for event in host.of("retime")], engine.step, survey.deadline >= clock.now())

@@ -1,0 +1,247 @@
+"""Choosing a run for so many minutes, and ending on time, on machines that are nothing but a clock."""
+
+import math
+
+import pytest
+from clocked import Clock, ClockedEngine, ClockedHost
+
+from tinygpt.core.budget import choose
+from tinygpt.core.budget.choose import DROPOUTS, FEWEST_STEPS, MARGIN, VALIDATED_BYTES, Asked, Survey
+from tinygpt.core.budget.hardness import LEARNED, hardness
+from tinygpt.core.budget.law import Law, TextFacts, end_loss, predict, usual_hardness
+from tinygpt.core.budget.pace import MOST, Pace
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.schedule import average_rate, learning_rate
+from tinygpt.core.run.trainer import Trainer
+
+# Larger ones end lower, and need more tokens for it.
+LAW = Law(
+    sizes={"tiny": (1.75, 0.1), "small": (1.55, 0.15), "medium": (1.45, 0.2), "large": (1.3, 0.3), "xl": (1.2, 0.4)},
+    exponent=0.5,
+    critical_batch=10000.0,
+    repeats=(0.01, 0.5, 1.0, 1.5),
+    dropout=(5.0, 0.2),
+    harder=(1.0, 1.0),
+    usual=((10000, 2.4), (100000, 2.0)),
+    spread=0.03,
+)
+TEXT = TextFacts(10**6, 2.0)
+SLOW, FAST = 2e9, 2e12  # FLOP per second: of a step of tiny 40 and 0.04 ms
+
+
+@pytest.fixture(autouse=True)
+def made_up_law(monkeypatch):
+    monkeypatch.setattr(choose, "LAW", LAW)
+
+
+class Machine:
+    def __init__(self, flops, **kind):
+        self.clock, self.flops, self.kind, self.opened = Clock(), flops, kind, []
+
+    async def open(self, run):
+        if run.model.d_model > self.kind.get("largest", 10**9):
+            raise TinyGPTError("there is not enough memory")
+        kind = {name: value for name, value in self.kind.items() if name != "largest"}
+        self.opened.append(ClockedEngine(run, self.clock, self.flops, **kind))
+        return self.opened[-1]
+
+    def survey(self, seconds, text=TEXT, names=None, val_bytes=10**5, **stated):
+        asked = Asked(text, val_bytes, names or list(LAW.sizes), stated, 320)
+        return Survey(asked, self.open, self.clock.now, self.clock.now() + seconds)
+
+
+def chosen(flops, seconds, text=TEXT, names=None, val_bytes=10**5, kind=None, **stated):
+    machine = Machine(flops, **(kind or {}))
+    survey = machine.survey(seconds, text, names, val_bytes, **stated)
+    return run_now(survey.choose()), machine, survey
+
+
+def test_more_time_and_faster_machines_get_larger_models_and_lower_losses():
+    losses = []
+    for flops, seconds, expected in (
+        (SLOW, 20, "tiny"),
+        (SLOW, 600, "small"),
+        (1e11, 180, "medium"),
+        (1e11, 600, "large"),
+        (FAST, 600, "xl"),
+    ):
+        option, machine, survey = chosen(flops, seconds)
+        assert option.preset == expected
+        assert option.prediction.loss <= min(other.prediction.loss for other in survey.options) * 1.01
+        assert all(engine.closed for engine in machine.opened)
+        losses.append(option.prediction.loss)
+    assert losses == sorted(losses, reverse=True) and len(set(losses)) == 5
+
+
+def test_sizes_that_are_too_large_are_not_tried():
+    _, machine, _ = chosen(SLOW, 600)
+    assert [engine.config.model.d_model for engine in machine.opened] == [48, 96, 128]
+    assert machine.clock.seconds - 100 < 0.1 * 600
+
+
+@pytest.mark.parametrize("seconds", [20, 60, 600])
+@pytest.mark.parametrize("flops", [SLOW, 1e11])
+def test_the_run_that_is_chosen_ends_within_the_time(flops, seconds):
+    option, machine, survey = chosen(flops, seconds)
+    began = survey.deadline - seconds
+    engine, host = trained(machine, option, survey.deadline)
+    assert 0.9 * seconds < machine.clock.now() - began <= seconds
+    assert abs(engine.step / option.run.train.steps - 1) < 0.05
+    assert option.run.train.eval_batches * option.run.train.batch * option.run.model.ctx >= VALIDATED_BYTES
+    assert host.of("eval")[-1]["step"] == host.of("sample")[-1]["step"] == engine.step
+
+
+def trained(machine, option, deadline, drift=None):
+    pace = Pace(machine.clock.now(), deadline, option)
+    engine = ClockedEngine(option.run, machine.clock, machine.flops, drift=drift)
+    host = ClockedHost(machine.clock)
+    assert run_now(Trainer(option.run, engine, host, 10**6, 10**5, pace=pace).run()) == "finished"
+    return engine, host
+
+
+def test_a_stated_size_batch_or_dropout_is_kept():
+    option, machine, _ = chosen(1e11, 600, names=["small"], batch=4, dropout=0.3, seed=5)
+    train = option.run.train
+    assert (option.preset, train.batch, train.dropout, train.seed) == ("small", 4, 0.3, 5)
+    assert len(machine.opened) == 1
+
+
+def test_of_a_gpu_larger_batches_are_measured_as_long_as_they_help():
+    """A step of this one takes a tenth of a second however small it is."""
+    gpu = {"launch": 0.1, "threads": None}
+    option, machine, _ = chosen(FAST, 60, kind=gpu)
+    recipe = preset(option.preset, "modern").train.batch
+    assert option.run.train.batch == 2 * recipe
+    assert [engine.config.train.batch for engine in machine.opened[-2:]] == [2 * recipe, 4 * recipe]
+    assert chosen(FAST, 60, kind=gpu, batch=8)[0].run.train.batch == 8
+    assert chosen(FAST, 60, kind={"launch": 0.1})[0].run.train.batch == recipe
+
+
+def test_a_short_text_gets_dropout_and_less_than_all_the_time():
+    short = TextFacts(30_000, 2.2)
+    option, _, _ = chosen(1e11, 600, short, val_bytes=3000)
+    assert option.run.train.steps < 0.9 * option.all_steps and option.run.train.dropout == max(DROPOUTS)
+    for factor in (0.8, 1.2):
+        other = option.run.replace(steps=int(factor * option.run.train.steps))
+        assert predict(LAW, option.preset, other, short).loss >= option.prediction.loss
+    long, _, _ = chosen(1e11, 600)
+    assert long.run.train.steps == long.all_steps and long.run.train.dropout == 0.0
+
+
+def test_where_memory_ends_the_sizes_before_are_chosen_from():
+    option, _, _ = chosen(FAST, 600, kind={"largest": 128})
+    assert option.preset == "medium"
+    with pytest.raises(TinyGPTError, match="not enough memory"):
+        chosen(FAST, 600, kind={"largest": 10})
+
+
+def test_what_cannot_be_is_said_in_a_sentence():
+    with pytest.raises(TinyGPTError, match=f"no time for {FEWEST_STEPS} steps of tiny; give it more minutes"):
+        chosen(1e6, 10)
+    with pytest.raises(TinyGPTError, match="33 bytes of each at least; there are 20 and 100,000"):
+        chosen(FAST, 60, TextFacts(20, 3.0))
+    with pytest.raises(TinyGPTError, match="there are 1,000,000 and 7"):
+        chosen(FAST, 60, val_bytes=7)
+
+
+# --- pace ----------------------------------------------------------------------------------------------------------
+
+
+def retimed(drift, seconds=60, shorter=1):
+    """What becomes of a run on a machine whose speed changes, and which share of its time it took."""
+    machine = Machine(1e11)
+    began = machine.clock.now()
+    survey = machine.survey(seconds, names=["medium"])
+    option = run_now(survey.choose())
+    option = option._replace(run=option.run.replace(steps=option.run.train.steps // shorter))
+    engine, host = trained(machine, option, survey.deadline, lambda now: drift((now - began) / seconds))
+    return option, engine, host, (machine.clock.now() - began) / seconds
+
+
+def test_a_machine_that_keeps_its_speed_keeps_the_run():
+    option, engine, host, took = retimed(lambda share: 1.0)
+    assert engine.step == option.run.train.steps and not host.of("retime") and 1 - 2 * MARGIN < took <= 1
+
+
+@pytest.mark.parametrize("slower", [1.3, 2.5, 0.9])
+def test_a_machine_of_another_speed_changes_the_run_once_and_before_any_rate_depends_on_it(slower):
+    option, engine, host, took = retimed(lambda share: slower)
+    (event,) = host.of("retime")
+    assert event["step"] == option.run.train.warmup and event["steps"] == engine.step == engine.config.train.steps
+    assert 0.94 < took <= 1.0
+    before, after = option.run.train, engine.config.train
+    for step in range(1, event["step"] + 1):
+        assert learning_rate(before, step) == learning_rate(after, step)
+        assert average_rate(before, step) == average_rate(after, step)
+
+
+def test_a_machine_that_becomes_much_faster_lengthens_the_run_by_no_more_than_a_quarter():
+    option, engine, _, _ = retimed(lambda share: 0.2)
+    assert engine.step == int(MOST * option.run.train.steps)
+
+
+@pytest.mark.parametrize("when", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("slower", [2.0, 5.0])
+def test_a_machine_that_slows_down_on_the_way_still_ends_on_time(when, slower):
+    option, engine, host, took = retimed(lambda share: slower if share > when else 1.0)
+    assert 0.95 < took < 1.02
+    assert engine.step < option.run.train.steps or (when, slower) == (0.9, 2.0)  # what is kept back is enough then
+    assert len(host.of("retime")) <= 12
+    assert host.of("eval")[-1]["step"] == host.of("sample")[-1]["step"] == engine.step == engine.config.train.steps
+
+
+def test_a_run_that_was_meant_to_be_short_is_not_lengthened():
+    option, engine, _, _ = retimed(lambda share: 0.5, shorter=2)
+    assert engine.step == option.run.train.steps
+
+
+# --- the law and the text ------------------------------------------------------------------------------------------
+
+
+def loss(name="medium", tokens=10**6, batch_tokens=1536, train_bytes=10**6, dropout=0.0, hardness=2.0):
+    return end_loss(LAW, name, tokens, batch_tokens, dropout, TextFacts(train_bytes, hardness))
+
+
+def test_the_law_says_what_its_numbers_say():
+    assert loss("small", batch_tokens=0, train_bytes=10**12) == pytest.approx(1.55 + 0.15)
+    assert loss("small", 4 * 10**6, 0, 10**12) == pytest.approx(1.55 + 0.15 / 2)
+    assert loss("small", 2 * 10**6, 10000, 10**12) == pytest.approx(1.55 + 0.15)
+    assert loss(tokens=10**7, train_bytes=10**5) > loss(tokens=10**6, train_bytes=10**5)
+    assert loss(tokens=10**7, train_bytes=10**5, dropout=0.15) < loss(tokens=10**7, train_bytes=10**5)
+    assert loss(dropout=0.15) > loss()
+
+
+def test_harder_texts_have_a_higher_floor_nearer_to_where_they_begin():
+    """At the same tokens; and a short text is compared with a short one."""
+    assert loss(tokens=10**9, hardness=2.2, train_bytes=10**12) == pytest.approx(1.1 * 1.45, abs=0.01)
+    law = LAW._replace(sizes={"medium": (0.0, 1.0)}, exponent=0.0)
+    heights = [end_loss(law, "medium", 1, 0, 0.0, TextFacts(10**12, hard)) for hard in (1.0, 1.6, 2.0, 2.2, 20.0)]
+    assert heights == pytest.approx([2.0, 1.25, 1.0, 1 / 1.1, 0.5])
+    assert usual_hardness(LAW, 5000) == 2.4 and usual_hardness(LAW, 10**7) == 2.0
+    assert usual_hardness(LAW, 31623) == pytest.approx(2.2, rel=1e-4)
+
+
+def test_a_prediction_is_of_the_run_as_it_is_and_has_a_range():
+    run = preset("medium", "modern").replace(steps=2000, batch=8, grad_accum=4, dropout=0.1)
+    prediction = predict(LAW, "medium", run, TEXT)
+    assert prediction.loss == loss(tokens=2000 * 8 * 4 * 96, batch_tokens=8 * 4 * 96, dropout=0.1)
+    assert (prediction.low, prediction.high) == pytest.approx((0.97 * prediction.loss, 1.03 * prediction.loss))
+
+
+def test_hardness_is_the_loss_of_what_follows_what():
+    text = b"".join(b"%d bottles of beer on the wall, %d bottles of beer.\n" % (n * n % 89, n) for n in range(9000))
+    noise = bytes(n * 2654435761 % 2**32 >> 24 for n in range(1, 40000))
+    assert 0.0 < hardness(text[:100000], text[100000:120000]) < 1.0
+    assert hardness(noise, noise[::-1]) > 5.0
+    assert hardness(text[:5000], text[100000:]) > hardness(text[:100000], text[100000:])
+    assert hardness(text[: 2 * LEARNED], b"ab") == pytest.approx(5.545, abs=1e-3)  # too short to say anything
+
+
+def test_hardness_by_hand():
+    """Held out is `aaab`: only the last byte is predicted from three. In `aaaa` an `a` follows every context."""
+    chance = 1 / 256
+    for seen in (4, 3, 2, 1):  # a's behind contexts of 0 to 3 bytes
+        chance = (0 + 1 * chance) / (seen + 1)
+    assert hardness(b"aaaa", b"aaab") == pytest.approx(-math.log(chance))
