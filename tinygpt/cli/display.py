@@ -83,6 +83,8 @@ class Display:
             self.best = self.val if self.best is None else min(self.best, event["val_loss"])
         elif event["event"] == "exam":
             self.exam = event
+        elif event["event"] == "retime":
+            self.steps = event["steps"]
 
 
 class JsonLines(Display):
@@ -108,7 +110,7 @@ class PlainLines(Display):
         due = event["event"] == "step" and (time.monotonic() >= self.next_line or event["step"] == self.steps)
         if event["event"] == "advice":
             self.console.print(ADVICE.format(event["text"]), style=ADVICE_STYLE, highlight=False, soft_wrap=True)
-        elif due or event["event"] in ("eval", "exam"):
+        elif due or event["event"] in ("eval", "exam", "retime"):
             self.next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             self.console.print(self.line(event), highlight=False, soft_wrap=True)
 
@@ -121,6 +123,8 @@ class PlainLines(Display):
             return f"step {event['step']:>6,}  val  {event['val_loss']:.4f}{'  best so far' if event['best'] else ''}"
         if event["event"] == "exam":
             return f"step {event['step']:>6,}  exam {result_line(event)}"
+        if event["event"] == "retime":
+            return f"step {event['step']:>6,}  {event['steps']:,} steps fit the time that is left"
         return (
             f"step {event['step']:>6,}  loss {self.smooth:.4f}  {rate(self.tokens_per_s)}  {duration(self.eta_s)} to go"
         )

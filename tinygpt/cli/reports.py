@@ -22,6 +22,7 @@ from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
+    from tinygpt.cli.budgeting import Foreseen
     from tinygpt.core.run.contract import Engine
     from tinygpt.core.run.exam import Exam
     from tinygpt.data import Corpus
@@ -65,6 +66,11 @@ def end_event(reason: str, progress: Progress, train_loss: float | None) -> dict
     }
 
 
+def judgement(verdict: dict[str, Any]) -> str:
+    loss, reached = verdict["predicted"]["loss"], verdict["reached"]
+    return f"{loss:.2f}, reached {reached:.2f} ({100 * verdict['off']:.1f} % off)"
+
+
 class RunReport:
     def __init__(
         self,
@@ -83,6 +89,7 @@ class RunReport:
         self.folder = folder
         self.where = shlex.quote(str(folder.path)) if folder is not None else ""
         self.started = time.monotonic()
+        self.judged: dict[str, Any] | None = None  # how good the prediction was
 
     def before(self, progress: Progress, display: Display, exam: Exam | None = None) -> None:
         """Model, machine, text, amount of work, and what does not fit."""
@@ -113,6 +120,13 @@ class RunReport:
         if self.texts.validation is not None:
             start["validation"] = corpus_facts(self.texts.validation)
         display.event(start | self.where_event())
+
+    def judge(self, reason: str, foreseen: Foreseen | None, reached: float | None, display: Display) -> None:
+        if foreseen is not None and reason == "finished" and reached is not None:
+            from tinygpt.cli.budgeting import verdict
+
+            self.judged = verdict(foreseen, reached)
+            display.event(self.judged)
 
     def ended(self, reason: str, progress: Progress, train_loss: float | None, display: Display) -> None:
         display.event(end_event(reason, progress, train_loss) | self.where_event())
@@ -148,6 +162,8 @@ class RunReport:
             facts.append(("best val", f"{progress.best_val:.4f} at step {progress.best_step:,}"))
         if exam is not None:
             facts.append(("exam", result_line(exam)))
+        if self.judged is not None:
+            facts.append(("predicted", judgement(self.judged)))
         self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])
         if exam is not None:
             self.output.say()

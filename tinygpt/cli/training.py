@@ -27,6 +27,7 @@ from tinygpt.engines.select import make_engine, settle
 from tinygpt.runs import RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
+    from tinygpt.cli.budgeting import Foreseen, Minutes
     from tinygpt.core.run.contract import Engine
     from tinygpt.core.run.exam import Exam
     from tinygpt.engines.base import FloatArray, State
@@ -48,6 +49,7 @@ class Job:
     folder: RunFolder | None = None
     resumed: Checkpoint | None = None
     weights: FloatArray | None = None
+    minutes: Minutes | None = None  # the run is chosen to fit them
 
     def state(self) -> State | None:
         from tinygpt.engines.base import State
@@ -66,6 +68,10 @@ class RunHost(ScreenHost):
         self.settings = settings
 
     def emit(self, event: dict[str, Any]) -> None:
+        if event["event"] == "retime":
+            self.settings = self.settings.with_values("train", {"steps": event["steps"]})
+            if self.folder is not None:
+                self.folder.write_config(self.settings.as_toml())
         if self.folder is not None:
             self.folder.record(event)
         super().emit(event)
@@ -94,9 +100,15 @@ def execute(job: Job, output: Output) -> None:
     output.outlive()
     if job.out is not None:
         require_free(job.out)  # before the slow parts, and in every process of torchrun
-    run = job.settings.run
-    exam = exam_of(job.settings.data, run.model.ctx)
+    exam = exam_of(job.settings.data, job.settings.run.model.ctx)
     texts = open_texts(job.settings, output, remedy=OF_CONFIG if job.resumed is None else OF_RESUMED)
+    foreseen = None
+    if job.minutes is not None:
+        from tinygpt.cli.budgeting import foresee
+
+        chosen, foreseen = foresee(job.minutes, job.settings, texts, output)
+        job = replace(job, settings=chosen)
+    run = job.settings.run
     check_corpus(run, len(texts.train))
     progress = Progress() if job.resumed is None else job.resumed.progress
     choice, why = settle(job.settings.engine, run, Work(run.train.steps - progress.step))
@@ -105,7 +117,7 @@ def execute(job: Job, output: Output) -> None:
     settings = replace(with_texts(job.settings, texts), engine=choice)
     with prepared_folder(job, settings, texts.corpus.name, progress) if output.main else nullcontext() as folder:
         report = RunReport(output, settings, engine, why, texts, folder)
-        reason = train_in(folder, settings, engine, texts, exam, progress, output, report)
+        reason = train_in(folder, settings, engine, texts, exam, progress, output, report, foreseen)
     output.require_stdout()
     if reason == "stopped":
         raise typer.Exit(INTERRUPTED)
@@ -120,6 +132,7 @@ def train_in(
     progress: Progress,
     output: Output,
     report: RunReport,
+    foreseen: Foreseen | None,
 ) -> str:
     """Run the loop and report on it; why it ended."""
     run, first, device = settings.run, progress.step, engine.describe()
@@ -134,7 +147,8 @@ def train_in(
         # The coach knows losses of prose: of a task, what can be foretold is another share of a line.
         coach = Coach(run, len(texts.train), engine.replicas) if exam is None else None
         sizes = len(texts.train), len(texts.val)
-        trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach, exam)
+        pace = None if foreseen is None else foreseen.pace()
+        trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach, exam, pace)
         display.begin(run.train.steps, past)
 
         def end(reason: str) -> None:
@@ -142,6 +156,8 @@ def train_in(
             seconds = round(host.now() - trainer.began, 3)
             session = {"event": "session", "from": first, "step": progress.step, "seconds": seconds, "device": device}
             close(folder, settings, engine, reason, session)
+            report.settings = host.settings  # the run may have another length by now
+            report.judge(reason, foreseen, host.last_val, display)
             report.ended(reason, progress, host.train_loss(), display)
 
         reason = run_to_end(trainer, end)

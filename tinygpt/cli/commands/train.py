@@ -23,6 +23,7 @@ EXAMPLES = """Examples:
 \b
   tinygpt train                               small preset, Shakespeare
   tinygpt train --preset tiny --steps 300     smaller and shorter
+  tinygpt train --minutes 3                   what learns most in that time here
   tinygpt train --file notes.txt --ctx 128    your own text
   tinygpt train --data task:addition          sums, and an exam of sums it has never seen
   tinygpt train --resume runs/small-shakespeare-1 --steps 3000
@@ -65,6 +66,14 @@ def train(
             panel="Run",
         ),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        option(
+            "--minutes",
+            help="train for so long: size, batch and steps are chosen by measuring, and the loss is foretold",
+            panel="Run",
+        ),
+    ] = None,
     *,
     stated: options.Stated,
     assignments: Annotated[
@@ -98,7 +107,13 @@ def train(
     texts = TextFlags(data, file, budget, val_data, val_file)
     output = Output(json=json, quiet=quiet)
     with ExitStack() as held:
-        if resume is None:
+        if minutes is not None:
+            from tinygpt.cli.budgeting import asked_minutes
+
+            others = {"--resume": resume, "--config": config, "--init-from": init_from}
+            asked = asked_minutes(minutes, preset, recipe, changes, others)
+            job = replace(new_job(None, preset, recipe, None, changes, texts), minutes=asked)
+        elif resume is None:
             job = new_job(config, preset, recipe, init_from, changes, texts)
         else:
             own = (("--preset", preset), ("--recipe", recipe), ("--config", config), ("--init-from", init_from))
