@@ -17,11 +17,12 @@ machine=("$@")
 [[ -d $folder/texts ]] || python -m tinygpt.sweeps.reference texts "$folder/texts"
 mkdir -p "$folder/sweeps"
 
-# sweep NAME TEXT FLAGS...: the larger a validation, the less chance there is in its loss.
+# sweep NAME TEXT FLAGS...: the larger a validation, the less chance there is in its loss. Without a TEXT the flags
+# name one, and validations are the recipe's.
 sweep() {
-  local out=$folder/sweeps/$1 flags=(--resume "$folder/sweeps/$1")
-  [[ -d $out ]] || flags=(--file "$folder/texts/$2.txt" --val-file "$folder/texts/$2.held-out.txt" --eval-batches 64
-    --out "$out" "${machine[@]}" "${@:3}")
+  local out=$folder/sweeps/$1 flags=(--resume "$folder/sweeps/$1") text=()
+  [[ -z $2 ]] || text=(--file "$folder/texts/$2.txt" --val-file "$folder/texts/$2.held-out.txt" --eval-batches 64)
+  [[ -d $out ]] || flags=("${text[@]}" --out "$out" "${machine[@]}" "${@:3}")
   python -m tinygpt sweep --quiet "${flags[@]}" || echo "reference-runs: the sweep $1 has failed" >&2
 }
 
@@ -30,7 +31,7 @@ default_corpus() {
   sweep whole shakespeare --over preset=small,medium,large,tiny --over steps=300,600,1200,2400,4800
   sweep whole-xl shakespeare --preset xl --over steps=150,300,600,1200,2000
   sweep whole-huge shakespeare --preset huge --dropout 0 --over steps=150,300,600,1200
-  sweep whole-huge-dropout shakespeare --preset huge --over steps=1200,2000
+  sweep whole-huge-dropout "" --data shakespeare --preset huge --over steps=3000,6000 --whole-text
 }
 
 # Less of it: the text is read many times over. More of it: nothing is read twice.

@@ -39,7 +39,9 @@ def test_a_budget_says_what_to_expect_and_what_came_of_it(book: Path, tmp_path: 
     evals = [event for event in events if event["event"] == "eval"]
     verdict, end = events[-2:]
     assert end["event"] == "end" and end["reason"] == "finished"
-    assert verdict["reached"] == evals[-1]["val_loss"] and verdict["predicted"] == chosen["predicted"]
+    assert (
+        verdict["reached"] == min(event["val_loss"] for event in evals) and verdict["predicted"] == chosen["predicted"]
+    )
     assert verdict["off"] == pytest.approx(abs(chosen["predicted"]["loss"] / verdict["reached"] - 1))
     settings = read_settings(run / "config.toml")
     assert settings.preset == chosen["preset"] and settings.recipe == "modern"
@@ -80,3 +82,8 @@ def test_what_does_not_go_together_is_refused_before_anything_is_begun(
     result = tinygpt("train", "--minutes", 1, *flags, "--file", book, "--out", tmp_path / "run")
     assert sentence in one_line_error(result)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_a_task_will_come_to_is_not_known(tmp_path: Path) -> None:
+    result = tinygpt("train", "--minutes", 1, "--data", "task:addition", "--out", tmp_path / "run")
+    assert "of prose, not of a task" in one_line_error(result)

@@ -15,7 +15,9 @@ CURVE = [(512 * step, 0.1 * step, 5.5 - 0.01 * step) for step in range(1, 101)]
 
 def result(outcome=FINISHED, loss=2.34567, **settings):
     config = {"model": {}, "train": {"batch": 16, "dropout": 0.0}}
-    return Result(0, settings, config, 70_000, outcome, steps=100, tokens=51200, val_loss=loss, curve=CURVE)
+    return Result(
+        0, settings, config, 70_000, outcome, steps=100, tokens=51200, val_loss=loss + 0.5, best_val=loss, curve=CURVE
+    )
 
 
 def swept(path, split, *results):
@@ -36,6 +38,13 @@ def test_a_sweep_becomes_a_table_of_its_sound_runs(tmp_path, monkeypatch):
     first = made["RUNS"][0]
     assert first[:8] == ("modern", "tiny", "cats", 16, 100, 0.0, 51200, 2.3457)
     assert len(first.curve) <= CURVE_POINTS and first.curve[0] == (512, 5.49) and first.curve[-1] == (51200, 4.5)
+
+
+def test_a_sweep_may_name_its_two_texts_or_one_that_it_splits(tmp_path):
+    toml = f'preset = "tiny"\nrecipe = "modern"\n[data]\nsha256 = "{sha256(SPLIT.train + SPLIT.val)}"\n'
+    with SweepFolder.create(tmp_path / "sweep", toml) as folder:
+        folder.record(result())
+    assert [row.text for row in rows_of(tmp_path / "sweep", {"cats": SPLIT})] == ["cats"]
 
 
 def test_a_sweep_on_another_text_is_refused(tmp_path):

@@ -25,7 +25,6 @@ class ScreenHost(Host):
         self.display = display
         self.stop = stop
         self.last_losses: deque[float] = deque(maxlen=FINAL_STEPS)
-        self.last_val: float | None = None
 
     def now(self) -> float:
         return time.perf_counter()
@@ -33,8 +32,6 @@ class ScreenHost(Host):
     def emit(self, event: dict[str, Any]) -> None:
         if event["event"] == "step":
             self.last_losses.append(event["loss"])
-        elif event["event"] == "eval":
-            self.last_val = event["val_loss"]
         self.display.event(event)
 
     def should_stop(self) -> bool:

@@ -157,7 +157,7 @@ def train_in(
             session = {"event": "session", "from": first, "step": progress.step, "seconds": seconds, "device": device}
             close(folder, settings, engine, reason, session)
             report.settings = host.settings  # the run may have another length by now
-            report.judge(reason, foreseen, host.last_val, display)
+            report.judge(reason, foreseen, progress.best_val, display)
             report.ended(reason, progress, host.train_loss(), display)
 
         reason = run_to_end(trainer, end)

@@ -13,21 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygpt.core.budget.hardness import hardness
 from tinygpt.core.budget.law import RECIPE, Law, TextFacts, end_loss
 from tinygpt.core.budget.reference_runs import RUNS, TEXTS, Run, Text
 from tinygpt.core.presets import preset_names
 
 Vector = NDArray[np.float64]
-Usual = tuple[tuple[int, float], ...]  # a law's own hardness
 
-OWN_TEXT, WHOLE_TEXT = "shakespeare", "shakespeare-full"  # what is usual, in several sizes; the largest of them
-SHORTEST = 8192  # bytes of which the hardness is tabled, and twice as many, and so on
-# Where the search begins: exponent, critical batch; repeats; dropout; harder; then each size's.
-SHARED_START = (0.5, 8000.0, 0.02, 0.5, 1.0, 1.5, 3.0, 0.3, 1.0, 1.0)
-SIZE_START = (1.4, 0.4)
-PULL = 1e-3
-PULL_OF_HARDER = 0.02  # texts other than its own are few
+# Where the search begins, by the fields of a law that are not a size's; then each size's.
+START: dict[str, tuple[float, ...]] = {
+    "exponent": (0.2, 0.1),
+    "batch": (8000.0, 0.02),
+    "repeats": (3.0, 0.1, 1.0, 1.2),
+    "dropout": (3.0, 0.3),
+    "harder": (1.0, 1.0),
+}
+SIZE_START = 1.0
+PULL = 2e-3
 SMALLEST_SPREAD = 0.02  # a validation of a budget's size leaves about 1 % to chance
 ROUNDS = 200
 CLOSE = 1e-7  # a step that lowers the error by less than this share is the last
@@ -59,16 +60,13 @@ def runs_of_the_law() -> list[Run]:
     return [run for run in RUNS if run.recipe == RECIPE]
 
 
-def other_texts(runs: Sequence[Run], usual: Usual) -> list[Residual]:
-    """The runs on other texts as foretold by the law of its own text alone."""
-    law = fit([run for run in runs if run.text.startswith(OWN_TEXT)], usual)
-    return [Residual(run, predicted(law, run)) for run in runs if not run.text.startswith(OWN_TEXT)]
-
-
-def usual_of(train: bytes, held_out: bytes) -> Usual:
-    """By how much of a text there is, from its beginning."""
-    lengths = [SHORTEST << doubling for doubling in range(32) if SHORTEST << doubling <= len(train)]
-    return tuple((length, round(hardness(train[:length], held_out), 4)) for length in lengths)
+def texts_left_out(runs: Sequence[Run]) -> list[Residual]:
+    """The runs on each text as foretold by the law of all other texts."""
+    residuals = []
+    for text in TEXTS:
+        law = fit([run for run in runs if run.text != text.name])
+        residuals += [Residual(run, predicted(law, run)) for run in runs if run.text == text.name]
+    return residuals
 
 
 def predicted(law: Law, run: Run) -> float:
@@ -77,39 +75,35 @@ def predicted(law: Law, run: Run) -> float:
     return end_loss(law, run.preset, run.tokens, run.tokens // run.steps, run.dropout, facts)
 
 
-def law_of(vector: Vector, names: Sequence[str], usual: Usual) -> Law:
+def law_of(vector: Vector, names: Sequence[str]) -> Law:
     """From logarithms, so that no number of it can be below 0."""
-    numbers = [float(number) for number in np.exp(vector)]
-    own = numbers[len(SHARED_START) :]
-    sizes = {name: (own[2 * i], own[2 * i + 1]) for i, name in enumerate(names)}
-    repeats, dropout, harder = tuple(numbers[2:6]), tuple(numbers[6:8]), tuple(numbers[8:10])
-    return Law(sizes, numbers[0], numbers[1], repeats, dropout, harder, usual, 0.0)
+    numbers = iter(float(number) for number in np.exp(vector))
+    shared = {field: tuple(next(numbers) for _ in start) for field, start in START.items()}
+    return Law(sizes={name: next(numbers) for name in names}, spread=0.0, **shared)
 
 
 def vector_of(law: Law) -> Vector:
-    sizes = [number for numbers in law.sizes.values() for number in numbers]
-    return logarithms([law.exponent, law.critical_batch, *law.repeats, *law.dropout, *law.harder, *sizes])
+    shared = [number for field in START for number in getattr(law, field)]
+    return logarithms([*shared, *law.sizes.values()])
 
 
 def logarithms(numbers: Sequence[float]) -> Vector:
     return np.array([math.log(number) for number in numbers])
 
 
-def fit(runs: Sequence[Run], usual: Usual, near: Law | None = None) -> Law:
+def fit(runs: Sequence[Run], near: Law | None = None) -> Law:
     """The law that leaves the smallest squares of the logarithms' differences; it may be known what it is near to."""
     names = [name for name in preset_names() if any(run.preset == name for run in runs)]
-    start = logarithms(SHARED_START + len(names) * SIZE_START)
-    pulls = np.full(len(start), PULL)
-    pulls[len(SHARED_START) - 2 : len(SHARED_START)] = PULL_OF_HARDER
+    start = logarithms([number for numbers in START.values() for number in numbers] + len(names) * [SIZE_START])
 
     def errors(vector: Vector) -> Vector:
         """Pulls towards where the search began keep in place what the runs say nothing about."""
-        law = law_of(vector, names, usual)
+        law = law_of(vector, names)
         left_over = [math.log(predicted(law, run) / run.loss) for run in runs]
-        return np.concatenate([left_over, pulls * (vector - start)])
+        return np.concatenate([left_over, PULL * (vector - start)])
 
     known = near is not None and list(near.sizes) == names
-    return law_of(least_squares(errors, vector_of(near) if near is not None and known else start), names, usual)
+    return law_of(least_squares(errors, vector_of(near) if near is not None and known else start), names)
 
 
 def least_squares(errors: Callable[[Vector], Vector], vector: Vector) -> Vector:
@@ -134,10 +128,10 @@ def least_squares(errors: Callable[[Vector], Vector], vector: Vector) -> Vector:
     return vector
 
 
-def left_out(runs: Sequence[Run], usual: Usual) -> list[Residual]:
+def left_out(runs: Sequence[Run]) -> list[Residual]:
     """Each run as foretold by the law of all others."""
-    law = fit(runs, usual)
-    return [Residual(run, predicted(fit([other for other in runs if other != run], usual, law), run)) for run in runs]
+    law = fit(runs)
+    return [Residual(run, predicted(fit([other for other in runs if other != run], law), run)) for run in runs]
 
 
 def spread_of(residuals: Sequence[Residual]) -> float:
@@ -149,9 +143,7 @@ def module_of(law: Law) -> str:
     lines = ["    sizes={"]
     lines += [f'        "{name}": {shown(numbers)},' for name, numbers in law.sizes.items()]
     lines.append("    },")
-    for name in ("exponent", "critical_batch", "repeats", "dropout", "harder"):
-        lines.append(f"    {name}={shown(getattr(law, name))},")
-    lines += ["    usual=(", *[f"        {shown(point)}," for point in law.usual], "    ),"]
+    lines += [f"    {field}={shown(getattr(law, field))}," for field in START]
     return HEAD + "\n".join([*lines, f"    spread={shown(law.spread)},", ")", ""])
 
 
@@ -170,16 +162,11 @@ def report(title: str, residuals: Sequence[Residual]) -> str:
 
 
 def main() -> None:
-    from tinygpt.sweeps.reference import texts
-
-    usual = usual_of(*texts()[WHOLE_TEXT])
     runs = runs_of_the_law()
-    unseen = left_out(runs, usual)
-    law = fit(runs, usual)._replace(spread=max(SMALLEST_SPREAD, spread_of(unseen)))
+    unseen = left_out(runs)
+    law = fit(runs)._replace(spread=max(SMALLEST_SPREAD, spread_of(unseen)))
     print(report("each run by the law of all others", unseen), file=sys.stderr)
-    elsewhere = other_texts(runs, usual)
-    if elsewhere:
-        print(report(f"runs on other texts by the law of {OWN_TEXT} alone", elsewhere), file=sys.stderr)
+    print(report("each run by the law of the other texts", texts_left_out(runs)), file=sys.stderr)
     sys.stdout.write(module_of(law))
 
 

@@ -36,7 +36,7 @@ from collections import namedtuple
 
 # hardness: of the held-out text by the training text, see budget/hardness.py.
 Text = namedtuple("Text", ("name", "train_bytes", "val_bytes", "hardness"))
-# loss: the last validation's; curve: (tokens seen, validation loss), thinned.
+# loss: the best validation's, whose model a run keeps; curve: (tokens seen, validation loss), thinned.
 Run = namedtuple("Run", ("recipe", "preset", "text", "batch", "steps", "dropout", "tokens", "loss", "curve"))
 '''
 
@@ -83,16 +83,21 @@ class Row(NamedTuple):
         return recipe_names().index(self.recipe), self.text, *sizes
 
 
+def hashes_of(split: Split) -> list[tuple[str, str | None]]:
+    """Of the text that is trained on and of the one to validate on, as a sweep states them: apart, or as one."""
+    return [(sha256(split.train), sha256(split.val)), (sha256(split.train + split.val), None)]
+
+
 def rows_of(folder: Path, known: dict[str, Split]) -> Iterator[Row]:
     """The runs of a sweep that went to their end."""
     sweep = SweepFolder.open(folder)
     tables = tomllib.loads(sweep.plan.read_text(encoding="utf-8"))
     hashes = tables["data"]["sha256"], tables.get("validation", {}).get("sha256")
-    names = [name for name, split in known.items() if (sha256(split.train), sha256(split.val)) == hashes]
+    names = [name for name, split in known.items() if hashes in hashes_of(split)]
     if not names:
         raise TinyGPTError(f"{folder} was made on other texts than `python -m tinygpt.sweeps.reference texts` writes")
     for result in read_results(sweep.results):
-        if result.sound and result.val_loss is not None:
+        if result.sound and result.best_val is not None:
             recipe, size = (result.settings.get(key, tables[key]) for key in (RECIPE, PRESET))
             yield Row(recipe, size, names[0], result)
 
@@ -115,14 +120,14 @@ def table(folders: Iterable[Path]) -> str:
 
 def run_lines(row: Row) -> list[str]:
     train, result = row.result.config["train"], row.result
-    assert result.val_loss is not None
+    assert result.best_val is not None
     points = [(tokens, round(loss, 3)) for tokens, _, loss in thinned(result.curve)]
     facts = row.recipe, row.preset, row.text, train["batch"], result.steps, train["dropout"], result.tokens
     curve = [
         "        " + " ".join(f"{literal(point)}," for point in points[first : first + POINTS_PER_LINE])
         for first in range(0, len(points), POINTS_PER_LINE)
     ]
-    return [f"    Run({literal((*facts, round(result.val_loss, 4)))[1:-1]}, (", *curve, "    )),"]
+    return [f"    Run({literal((*facts, round(result.best_val, 4)))[1:-1]}, (", *curve, "    )),"]
 
 
 def thinned(curve: Sequence[tuple[int, float, float]]) -> list[tuple[int, float, float]]:

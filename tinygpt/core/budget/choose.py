@@ -36,7 +36,7 @@ SAVED_PER_SECOND = 2e8  # bytes: what a disk is trusted with. A validation may l
 FEWEST_STEPS = 20  # of which anything can be foretold
 SHORTER = 0.8  # where a text would only be learned by heart, runs that are shorter by this factor are considered
 DROPOUTS = (0.0, 0.15)
-LARGEST_BATCH = 64  # times the recipe's
+LARGEST_BATCH = 4  # times the recipe's: larger ones were not tried
 
 # A run that fits the time. Of that, aside from its steps, the seconds that validations and samples take on the way and
 # at its end; all_steps: as many as there is time for.

@@ -1,7 +1,8 @@
-"""What validation loss a run of the recipe `modern` will end with, before it begins.
+"""What validation loss a run of the recipe `modern` will reach, before it begins: its best, whose model is kept.
 
 A formula with few numbers, fitted to our own finished runs (reference_runs.py) by tinygpt/sweeps/fitting.py. Each of
-those had warm-up, schedule and averaging fitted to its own length: the law foretells ends, not what is on the way.
+those had warm-up, schedule and averaging fitted to its own length: the law foretells runs that are trained to their
+end, not what a longer run has on the way there.
 """
 
 import math
@@ -17,59 +18,53 @@ if TYPE_CHECKING:
 
 RECIPE = "modern"  # whose runs the law foretells
 MILLION = 1e6
-HIGHEST = 2.0  # times the usual height: further off than that, no text was tried
+FLOOR = 0.5  # nats per byte that no run goes below on a text of usual hardness. Ours are too short to tell it.
+USUAL = 2.0  # about the hardness of the texts that the law was fitted to
+STEEPEST = 1.5  # times the usual exponent: further off than that, no text was tried
 
 # A text to train on: `hardness` is hardness(train, held_out).
 TextFacts = namedtuple("TextFacts", ("train_bytes", "hardness"))
 # From `low` to `high` about nineteen of twenty runs should end.
 Prediction = namedtuple("Prediction", ("loss", "low", "high"))
 
-# sizes: by preset (floor, height): a run on ever new text ends at floor + height * (millions of tokens) ** -exponent.
-# critical_batch: a batch of so many tokens is worth half its tokens.
-# repeats: (scale, parameters, tokens, bytes): what reading a text again and again adds, a product of powers.
-# dropout: (relief, cost): how much of that it takes away, and what it adds.
+# sizes: by preset the height: a run on ever new text of usual hardness ends at
+#     FLOOR + height * (millions of useful tokens) ** -exponent.
+# exponent: (of a million parameters, to which power of the parameters it grows).
+# batch: (critical, cost): one of `critical` tokens is worth half of them; each halving of the recipe's has a cost.
+# repeats: (scale, parameters, bytes, sharpness). A text can be read for `scale` million tokens times powers of a
+# model's parameters and its bytes before half of them are lost on it. With a sharpness above 1, more of them do harm.
+# dropout: (relief, cost): how much longer it can be read, and by what share the loss is higher.
+# harder: to which powers a text's hardness, as a multiple of the usual, raises the height and lowers the exponent.
 # spread: twice the standard deviation of what is left over, as a share of the loss.
-# usual: the hardness of the text that all this is for, by how much of it there is: ((bytes, hardness), ...).
-# harder: to which powers another text's hardness, as a multiple of the usual, raises the floor and lowers the height.
-Law = namedtuple("Law", ("sizes", "exponent", "critical_batch", "repeats", "dropout", "harder", "usual", "spread"))
+Law = namedtuple("Law", ("sizes", "exponent", "batch", "repeats", "dropout", "harder", "spread"))
 
 
 def end_loss(law: Law, name: str, tokens: int, batch_tokens: int, dropout: float, text: TextFacts) -> float:
-    """What a run of so many tokens will end with."""
-    floor, height = law.sizes[name]
-    scale, of_parameters, of_tokens, of_bytes = law.repeats
+    """What a run of so many tokens will come to."""
+    exponent, growth = law.exponent
+    critical, of_halving = law.batch
+    scale, of_parameters, of_bytes, sharpness = law.repeats
     relief, cost = law.dropout
-    harder = text.hardness / usual_hardness(law, text.train_bytes)
-    of_floor, of_height = law.harder
-    floor *= harder**of_floor
-    height *= min(HIGHEST, max(1.0 / HIGHEST, harder**-of_height))
-    useful = tokens / (1.0 + batch_tokens / law.critical_batch) / MILLION
-    fresh = floor + height * useful**-law.exponent
-    again = scale * (parameters_of(name) / MILLION) ** of_parameters * (tokens / MILLION) ** of_tokens
-    again *= (text.train_bytes / MILLION) ** -of_bytes * math.exp(-relief * dropout)
-    return float(min(LN_VOCAB, fresh + again + cost * dropout))
+    raises, lowers = law.harder
+    parameters, usual_batch = known_size(name)
+    harder = text.hardness / USUAL
+    enough = scale * parameters**-of_parameters * (text.train_bytes / MILLION) ** of_bytes * math.exp(relief * dropout)
+    useful = tokens / MILLION / (1.0 + batch_tokens / critical) / (1.0 + (tokens / MILLION / enough) ** sharpness)
+    slope = exponent * parameters**growth * min(STEEPEST, max(1.0 / STEEPEST, harder**-lowers))
+    loss = FLOOR * harder + law.sizes[name] * harder**raises * useful**-slope
+    halvings = max(0.0, math.log(usual_batch / batch_tokens) / math.log(2.0))
+    return float(min(LN_VOCAB, loss * (1.0 + cost * dropout) * (1.0 + of_halving * halvings)))
 
 
-KNOWN_PARAMETERS: dict[str, int] = {}
+KNOWN: "dict[str, tuple[float, int]]" = {}
 
 
-def parameters_of(name: str) -> int:
-    if name not in KNOWN_PARAMETERS:
-        KNOWN_PARAMETERS[name] = parameter_count(preset(name, RECIPE).model)
-    return KNOWN_PARAMETERS[name]
-
-
-def usual_hardness(law: Law, train_bytes: int) -> float:
-    """Of the law's own text, where there is only so much of it to learn from."""
-    points = law.usual
-    if train_bytes <= points[0][0]:
-        return float(points[0][1])
-    for i in range(1, len(points)):
-        (less, harder), (more, easier) = points[i - 1], points[i]
-        if train_bytes <= more:
-            share = math.log(train_bytes / less) / math.log(more / less)
-            return float(harder + share * (easier - harder))
-    return float(points[-1][1])
+def known_size(name: str) -> "tuple[float, int]":
+    """Millions of parameters of a preset, and tokens of its batch."""
+    if name not in KNOWN:
+        run = preset(name, RECIPE)
+        KNOWN[name] = parameter_count(run.model) / MILLION, run.train.batch * run.model.ctx
+    return KNOWN[name]
 
 
 def predict(law: Law, name: str, run: "RunConfig", text: TextFacts) -> Prediction:
