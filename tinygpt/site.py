@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygpt import __version__, zoo
-from tinygpt.core.config import LN_VOCAB, ModelConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import LN_VOCAB, OPTIONS, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import training_modes
@@ -82,6 +82,7 @@ def facts() -> dict[str, Any]:
         "defaultRecipe": DEFAULT_RECIPE,
         "recipes": recipes,
         "knobs": knobs,
+        "modelOptions": OPTIONS,
         "untrainedLoss": LN_VOCAB,
         "corpus": corpus,
     }

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tinygpt.core.config import TrainConfig
+from tinygpt.core.config import OPTIONS, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, RECIPES, preset_names, recipe_names
 from tinygpt.core.settings import Field, Settings
@@ -81,7 +81,7 @@ def option(*flags: str, help: str, panel: str, default: str = "", **more: Any) -
 
 
 def panel(section: type[Settings], field: Field) -> str:
-    if section.SECTION == "model" and field.choices:
+    if section.SECTION == "model" and field.name in OPTIONS:
         return "Architecture"
     whose = field.help.partition(":")[0].lower().split()  # "SGD and Muon: …"
     return "Optimizers" if set(whose) & set(OPTIMIZERS) else PANELS[section.SECTION]

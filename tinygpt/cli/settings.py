@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinygpt.cli.choices import NO_TEXT, START_VALUES, DataChoice, Origin
-from tinygpt.core.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import OPTIONS, ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, fine_tuning, preset, preset_like, tuned
 from tinygpt.core.settings import Field, Settings, text
@@ -58,7 +58,7 @@ class TrainSettings:
 
     def with_options(self, model: ModelConfig) -> TrainSettings:
         """Made as that model is; what a recipe would have it made of does not count."""
-        options = {field.name: getattr(model, field.name) for field in ModelConfig.FIELDS if field.choices}
+        options = {name: getattr(model, name) for name in OPTIONS}
         return self.with_values("model", options)
 
     def with_flags(self, changes: dict[str, dict[str, Any]]) -> TrainSettings:

@@ -16,6 +16,7 @@ MLP_RATIO = 4  # the MLP's hidden width is MLP_RATIO * d_model
 GATED_STEP = 32  # a gated MLP, which has three matrices, takes about two thirds of that: a multiple of this
 LAYERNORM_EPS = 1e-5  # of every norm
 ROTARY_BASE = 10000
+SHAPE = ("layers", "d_model", "heads", "ctx")  # the settings without which no model is described
 LN_VOCAB = 5.545177444479562  # the loss of a model that knows nothing: ln 256
 
 
@@ -71,14 +72,18 @@ class ModelConfig(Settings):
 
     def options(self) -> list[str]:
         """Those that are not the default, as "norm rmsnorm"."""
-        chosen = [field for field in self.FIELDS if field.choices and getattr(self, field.name) != field.default]
-        return [f"{field.name} {getattr(self, field.name)}" for field in chosen]
+        usual = {field.name: field.default for field in self.FIELDS}
+        chosen = [(name, getattr(self, name)) for name in OPTIONS if getattr(self, name) != usual[name]]
+        return [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen]
 
     def describe(self) -> str:
         if self.kind == "bigram":
             return f"bigram, ctx {self.ctx}"
         shape = [f"{self.layers} layers", f"d_model {self.d_model}", f"{self.heads} heads", f"ctx {self.ctx}"]
         return ", ".join(shape + self.options())
+
+
+OPTIONS = [field.name for field in ModelConfig.FIELDS if field.name not in SHAPE]  # what a model is made of
 
 
 def nearest_divisor(number: int, target: int) -> int:

@@ -6,7 +6,7 @@ there and right. All else decorates a file: what is not understood is left out, 
 
 from collections import namedtuple
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.config import SHAPE, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.strict_json import json_object, quoted, whole
 from tinygpt.core.models.parameters import parameter_count, parameters
@@ -26,7 +26,6 @@ GENERATOR = "philox4x32-10"
 OUT_IN = "out_in"  # the layout of linear weights in our files, as in PyTorch
 FLOAT_BYTES = {"float32": 4, "float16": 2}  # of each dtype that a file may have
 
-SHAPE = ("layers", "d_model", "heads", "ctx")  # the settings without which no model is described
 NAMED = 5  # of what was left out, so many; the rest is counted
 KEY_CHARACTERS = 40  # shown of a name
 

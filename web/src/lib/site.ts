@@ -29,6 +29,7 @@ export interface Site {
   defaultRecipe: string;
   recipes: SiteRecipe[];
   knobs: Knob[];
+  modelOptions: string[]; // the names of the model's settings that say what it is made of
   untrainedLoss: number; // of a model that knows nothing: ln 256
   corpus: SiteCorpus;
 }
@@ -41,8 +42,8 @@ export function knob(section: Knob["section"], name: string): Knob {
   return found;
 }
 
-/** Choices of what the model is made of. */
-export const modelOptions = site.knobs.filter((row) => row.section === "model" && row.choices !== null);
+/** What the model is made of. */
+export const modelOptions = site.knobs.filter((row) => row.section === "model" && site.modelOptions.includes(row.name));
 
 /** A model's options that are not the default, as "norm rmsnorm". */
 export function optionsOf(model: RunConfig["model"]): string[] {
