@@ -11,6 +11,7 @@ from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 
 MODERN = {"norm": "rmsnorm", "positions": "rotary", "qk_norm": "on", "activation": "relu2", "biases": "off"}
+MODERN["logit_cap"] = 12.5
 GATED = {"activation": "swiglu", "tied_head": "off", "positions": "none", "dropout": 0.2, "grad_accum": 2}
 MUON = {"optimizer": "muon", "activation": "swiglu", "d_model": 30, "ns_steps": 7, "average": 0.3}
 
@@ -28,7 +29,13 @@ for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd", "average":
     for part in sorted(playbook):
         print(part, bits(playbook[part]))
 
-for wrong in ({"norm": "batchnorm"}, {"biases": False}, {"d_model": 9, "positions": "rotary"}, {"dropout": 1.0}):
+for wrong in (
+    {"norm": "batchnorm"},
+    {"biases": False},
+    {"d_model": 9, "positions": "rotary"},
+    {"dropout": 1.0},
+    {"logit_cap": 0.5},
+):
     try:
         presets.preset("tiny").replace(**wrong)
         print("accepted")

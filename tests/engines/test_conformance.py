@@ -34,6 +34,11 @@ from tinygpt.engines.spec import spec_engine
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.model import GPT
 
+# What models are made of that the other tests' have not.
+OPTIONS = {"norm": "rmsnorm", "activation": "swiglu", "biases": "off", "tied_head": "off", "qk_norm": "on"}
+OPTIONS |= {"positions": "none", "logit_cap": 2.0}
+OPTIONS["eps"] = 1e-3  # else AdamW makes whole steps of gradients that are mere rounding
+
 
 @pytest.fixture(scope="module", params=named(NAMES))
 def lab(request):
@@ -140,6 +145,18 @@ def test_muon_steps_as_the_specification_does_and_goes_on_to_the_bit(lab):
     run_now(engine.import_state(middle))
     assert trained(engine, 5, block=2) == behind
     assert bytes_of(state_of(engine)) == bytes_of(state)
+
+
+def test_options_train_and_write_as_the_specification_does(lab):
+    engine, (expected, reached, validation) = lab.engine(**OPTIONS), lab.reference(3, **OPTIONS)
+    metrics, state = trained(engine, 3), state_of(engine)
+    assert_like_the_reference(metrics, state, expected, reached)
+    assert run_now(validate(engine)) == pytest.approx(validation, rel=2e-6)
+    uneven_state, logits = uneven(engine.config), []
+    run_now(engine.import_state(uneven_state))
+    for each in (engine, spec_engine(engine.config, uneven_state, dtype=np.float64)):
+        logits.append([run_now(each.prefill(TEXT[:3])), *[run_now(each.decode(byte)) for byte in TEXT[3:7]]])
+    np.testing.assert_allclose(logits[0], logits[1], rtol=0, atol=1e-5 * np.abs(logits[1]).max())
 
 
 def test_a_restart_is_a_new_model(lab):

@@ -37,6 +37,7 @@ OPTIONS = {
     "unbiased": {"biases": "off", "tied_head": "off", "positions": "none"},
     "qk_norm": {"qk_norm": "on", "activation": "relu2", "heads": 1},
     "dropout": {"dropout": 0.25},
+    "capped": {"logit_cap": 2.0, "tied_head": "off"},
     "modern": MODERN,
     "gated": {**GATED, **ODD},
     "bigram": {"kind": "bigram", "grad_accum": 2},
@@ -44,7 +45,7 @@ OPTIONS = {
 }
 ON_A_GPU = {
     "bigram": OPTIONS["bigram"],
-    "odd": {**MODERN, **ODD, "dropout": 0.1},
+    "odd": {**MODERN, **ODD, "dropout": 0.1, "logit_cap": 3.0},
     "even": {**GATED, "layers": 1, "positions": "none", "norm": "layernorm", "grad_accum": 2, "dropout": 0.3},
 }
 

@@ -43,7 +43,7 @@ def test_everything_round_trips(tmp_path):
 def test_every_option_round_trips(tmp_path, save, load):
     model = ModelConfig(
         layers=2, d_model=4, heads=2, ctx=3, norm="rmsnorm", positions="rotary", activation="swiglu", biases="off",
-        tied_head="off", qk_norm="on",
+        tied_head="off", qk_norm="on", logit_cap=30.0,
     )  # fmt: skip
     checkpoint = sample_checkpoint(model, optimizer=False)
     checkpoint = replace(checkpoint, config=RunConfig(model, checkpoint.config.train.replace(dropout=0.1)))
@@ -56,7 +56,7 @@ def test_an_option_that_is_not_stated_is_the_default(tmp_path):
     raw = (tmp_path / "a").read_bytes()
     (length,) = struct.unpack_from("<I", raw, 8)
     header = json.loads(raw[12 : 12 + length])
-    for key in ("norm", "positions", "activation", "biases", "tiedHead", "qkNorm", "dropout"):
+    for key in ("norm", "positions", "activation", "biases", "tiedHead", "qkNorm", "logitCap", "dropout"):
         del header["config"][key]
     (tmp_path / "old").write_bytes(packed(2, header, raw[12 + length :]))
     assert_same(sample_checkpoint(), load_tinygpt(tmp_path / "old"))

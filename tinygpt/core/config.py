@@ -34,6 +34,7 @@ class ModelConfig(Settings):
         text("biases", "on", ("on", "off"), "whether linear maps and layer norms add a vector", fixed=True),
         text("tied_head", "on", ("on", "off"), "whether the head is the embedding table", "tied head", fixed=True),
         text("qk_norm", "off", ("off", "on"), "whether each head's q and k are scaled", "q/k norm", fixed=True),
+        real("logit_cap", 0.0, 0.0, 1000.0, "what logits stay below, softly; 0: no cap", "logit cap", fixed=True),
     )
     layers: int
     d_model: int
@@ -46,6 +47,7 @@ class ModelConfig(Settings):
     biases: str
     tied_head: str
     qk_norm: str
+    logit_cap: float
 
     def validate(self) -> None:
         if self.d_model % self.heads:
@@ -57,6 +59,10 @@ class ModelConfig(Settings):
             raise TinyGPTError(
                 f"rotary positions turn pairs of numbers, but d_model {self.d_model} gives each of {self.heads} heads "
                 f"{self.head_size}; choose sizes that give an even number, or other positions"
+            )
+        if 0 < self.logit_cap < 1:
+            raise TinyGPTError(
+                f"logit_cap {self.logit_cap:g} leaves no room for a choice; take 1 or more, or 0 for none"
             )
 
     @property

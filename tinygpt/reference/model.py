@@ -216,6 +216,8 @@ class GPT(ByteModel):
         x = self.ln_final(x)
         tied = self.config.tied_head == "on"
         logits = F.linear(x, self.token_embedding.weight if tied else self.lm_head.weight)
+        if self.config.logit_cap:
+            logits = self.config.logit_cap * torch.tanh(logits / self.config.logit_cap)
         return with_loss(logits, targets)
 
 

@@ -33,7 +33,6 @@ class GptProgram(LayeredProgram):
 
     def __init__(self, mode: str, config: RunConfig, memory: Memory, B: int, T: int, learns: bool) -> None:
         LayeredProgram.__init__(self, mode, config, memory, B, T, learns)
-        self.head = "token_embedding" if self.model.tied_head == "on" else "lm_head"
         self.saved: list[BlockActivations] = []
 
     # --- forward ---------------------------------------------------------------------------------------------
@@ -42,7 +41,7 @@ class GptProgram(LayeredProgram):
         x = self.stream(tokens)
         self.norm_final = self.norm("f", "ln_final", x)
         logits = self.rows("logits", VOCAB)
-        self.linear(self.norm_final.y, self.head, logits)
+        self.uncapped = self.head(self.norm_final.y, logits)
         return logits
 
     def stream(self, tokens: Tensor) -> Tensor:
@@ -82,7 +81,7 @@ class GptProgram(LayeredProgram):
 
     def backward(self, tokens: Tensor, dlogits: Tensor, accumulate: int) -> None:
         df = self.rows("df", self.C)
-        self.backward_linear(dlogits, self.norm_final.y, self.head, df, accumulate)
+        self.backward_head(dlogits, self.uncapped, self.norm_final.y, df, accumulate)
         dx = self.rows("dx", self.C)
         self.backward_norm(df, self.norm_final, None, dx, accumulate)
         for i in range(self.model.layers - 1, -1, -1):
@@ -124,7 +123,7 @@ class GptProgram(LayeredProgram):
     def last_logits(self, row: Tensor, logits: Tensor) -> None:
         """The logits [V] that follow one row [1, C] of the last block's output."""
         self.N = 1
-        self.linear(self.norm("f", "ln_final", row).y, self.head, logits)
+        self.head(self.norm("f", "ln_final", row).y, logits)
 
 
 class GptPrefill(GptProgram):

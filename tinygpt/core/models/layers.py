@@ -6,7 +6,7 @@ formulas are beside the kernels' specifications in tinygpt/kernels/*.py.
 
 from collections import namedtuple
 
-from tinygpt.core.config import LAYERNORM_EPS, ROTARY_BASE, RunConfig
+from tinygpt.core.config import LAYERNORM_EPS, ROTARY_BASE, VOCAB, RunConfig
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.model import ModelProgram
 from tinygpt.core.ops.linear import GELU, RELU2
@@ -21,6 +21,7 @@ KINDS = {"gelu": GELU, "relu2": RELU2}
 class LayeredProgram(ModelProgram):
     def __init__(self, mode: str, config: RunConfig, memory: Memory, B: int, T: int, learns: bool) -> None:
         ModelProgram.__init__(self, mode, config, memory, B, T, learns)
+        self.head_name = "token_embedding" if self.model.tied_head == "on" else "lm_head"
         self.C, self.H, self.D, self.F = self.model.d_model, self.model.heads, self.model.head_size, self.model.d_mlp
 
     # --- linear maps -----------------------------------------------------------------------------------------
@@ -134,6 +135,24 @@ class LayeredProgram(ModelProgram):
             dy, dh = dh, self.rows(block + "dgate_up", 2 * self.F)
             self.call("swiglu_backward", dy=dy, gate_up=s.gate_up, dgate_up=dh, N=self.N, F=self.F)
         self.backward_linear(dh, x, block + "mlp.fc_in", dx, accumulate)
+
+    # --- logits ----------------------------------------------------------------------------------------------
+
+    def head(self, x: Tensor, logits: Tensor) -> Tensor:
+        """What the cap was put on; without one, the logits themselves."""
+        if not self.model.logit_cap:
+            self.linear(x, self.head_name, logits)
+            return logits
+        uncapped = self.rows("logits.uncapped", VOCAB)
+        self.linear(x, self.head_name, uncapped)
+        self.call("softcap", x=uncapped, y=logits, N=self.N, V=VOCAB, cap=self.model.logit_cap)
+        return uncapped
+
+    def backward_head(self, dlogits: Tensor, uncapped: Tensor, x: Tensor, dx: Tensor, accumulate: int) -> None:
+        if self.model.logit_cap:
+            dy, dlogits = dlogits, self.rows("dlogits.uncapped", VOCAB)
+            self.call("softcap_backward", dy=dy, x=uncapped, dx=dlogits, N=self.N, V=VOCAB, cap=self.model.logit_cap)
+        self.backward_linear(dlogits, x, self.head_name, dx, accumulate)
 
     # --- dropout ---------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ import tinygpt.core.ops.rmsnorm
 import tinygpt.core.ops.rotary
 import tinygpt.core.ops.sample
 import tinygpt.core.ops.sgd
+import tinygpt.core.ops.softcap
 import tinygpt.core.ops.swiglu
 import tinygpt.core.ops.windows  # noqa: F401
 from tinygpt.core.ops.op import KERNELS
