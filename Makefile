@@ -57,7 +57,7 @@ models: .venv/ready ## train the models that come with the package, and pack the
 
 law: .venv/ready ## what to expect of a run, from the sweeps that scripts/reference-runs.sh has made in runs/reference
 	$(BIN)/python -m tinygpt.sweeps.reference table runs/reference/sweeps/* > runs/reference/table.py
-	mv runs/reference/table.py tinygpt/core/budget/reference_runs.py
+	mv runs/reference/table.py tinygpt/sweeps/reference_runs.py
 	$(BIN)/python -m tinygpt.sweeps.fitting > runs/reference/law.py
 	mv runs/reference/law.py tinygpt/core/budget/law_numbers.py
 

@@ -3,7 +3,7 @@
 from bits import bits
 from clocked import Clock, ClockedEngine, ClockedHost
 
-from tinygpt.core.budget import hardness, law, pace, reference_runs
+from tinygpt.core.budget import hardness, law, pace
 from tinygpt.core.budget.choose import Asked, Survey, sizes
 from tinygpt.core.budget.law_numbers import LAW
 from tinygpt.core.errors import TinyGPTError
@@ -13,9 +13,9 @@ TRAIN = b"".join([b"%d bottles of beer on the wall, %d bottles.\n" % (n * n % 89
 facts = law.TextFacts(len(TRAIN), hardness.hardness(TRAIN, TRAIN[:5000]))
 print("hardness", round(1e9 * facts.hardness))
 
-for run in reference_runs.RUNS[:12]:
-    loss = law.end_loss(LAW, run.preset, run.tokens, run.tokens // run.steps, run.dropout, facts)
-    print(run.preset, round(1e9 * loss))
+for name in sizes():
+    for tokens, batch_tokens, dropout in ((10**5, 256, 0.0), (10**6, 2048, 0.15), (10**8, 8192, 0.3)):
+        print(name, round(1e9 * law.end_loss(LAW, name, tokens, batch_tokens, dropout, facts)))
 
 for flops, seconds in ((1e6, 10), (2e9, 20), (1e11, 20)):
     clock = Clock()

@@ -8,7 +8,7 @@ from clocked import Clock, ClockedEngine, ClockedHost
 from tinygpt.core.budget import choose
 from tinygpt.core.budget.choose import DROPOUTS, FEWEST_STEPS, MARGIN, VALIDATED_BYTES, Asked, Survey
 from tinygpt.core.budget.hardness import LEARNED, hardness
-from tinygpt.core.budget.law import FLOOR, Law, TextFacts, end_loss, known_size, predict
+from tinygpt.core.budget.law import FLOOR, STEEPEST, Law, TextFacts, end_loss, known_size, predict
 from tinygpt.core.budget.pace import MOST, Pace
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
@@ -19,7 +19,7 @@ from tinygpt.core.run.trainer import Trainer
 # Larger ones end lower, and need more tokens for it.
 LAW = Law(
     sizes={"tiny": 1.3, "small": 1.15, "medium": 1.1, "large": 1.08, "xl": 1.08},
-    exponent=(0.3, 0.3),
+    exponent=(0.3, 0.3, 0.1),
     batch=(10000.0, 0.02),
     repeats=(30.0, 0.3, 1.0, 1.3),
     dropout=(5.0, 0.2),
@@ -204,7 +204,7 @@ def loss(name="medium", tokens=10**6, batch_tokens=1536, train_bytes=10**6, drop
 
 
 def test_the_law_says_what_its_numbers_say():
-    slope = 0.3 * known_size("small")[0] ** 0.3
+    slope = 0.3 * known_size("small")[0] ** 0.3 * STEEPEST  # of so much text
     plenty = 10**15
     recipe = known_size("small")[1]
     worth = 1 + recipe / 10000
@@ -227,7 +227,7 @@ def test_reading_a_text_again_helps_less_and_less_and_then_not_at_all():
 def test_harder_texts_are_higher_and_fall_less():
     """The exponent keeps within what was tried."""
     plenty = 10**15
-    law = LAW._replace(sizes={"medium": 1.0}, batch=(1e15, 0.0))
+    law = LAW._replace(sizes={"medium": 1.0}, exponent=(0.3, 0.3, 0.0), batch=(1e15, 0.0))
 
     def height(hard, tokens):
         return end_loss(law, "medium", tokens, 1536, 0.0, TextFacts(plenty, hard)) - FLOOR * hard / 2

@@ -16,7 +16,8 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.budget.choose import Asked, Option, Survey, sizes
 from tinygpt.core.budget.hardness import hardness
-from tinygpt.core.budget.law import RECIPE, TextFacts
+from tinygpt.core.budget.law import RECIPE, TextFacts, predict
+from tinygpt.core.budget.law_numbers import LAW
 from tinygpt.core.budget.pace import Pace
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, instead
@@ -45,6 +46,7 @@ class Minutes(NamedTuple):
 class Foreseen(NamedTuple):
     option: Option
     deadline: float
+    text: TextFacts
 
     def pace(self) -> Pace:
         return Pace(time.perf_counter(), self.deadline, self.option)
@@ -105,7 +107,7 @@ def foresee(asked: Minutes, settings: TrainSettings, texts: Texts, output: Outpu
         best = run_now(survey.choose())
     tell(asked, text, survey.options, best, device, output)
     chosen = replace(settings, preset=best.preset, recipe=RECIPE, run=best.run, engine=choice)
-    return chosen, Foreseen(best, deadline)
+    return chosen, Foreseen(best, deadline, text)
 
 
 def settled(settings: TrainSettings, seconds: float) -> EngineChoice:
@@ -172,8 +174,10 @@ def table_of(options: list[Option], best: Option, text: TextFacts) -> Table:
     return table
 
 
-def verdict(foreseen: Foreseen, reached: float) -> dict[str, Any]:
-    """How good the prediction was, as an event."""
-    expected = foreseen.option.prediction.loss
-    off = abs(expected / reached - 1.0)
-    return {"event": "verdict", "predicted": foreseen.option.prediction._asdict(), "reached": reached, "off": off}
+def verdict(foreseen: Foreseen, run: RunConfig, reached: float) -> dict[str, Any]:
+    """How good the prediction was, as an event. Of a run that was given another length, `retimed` is what to expect."""
+    option = foreseen.option
+    event = {"event": "verdict", "predicted": option.prediction._asdict(), "reached": reached}
+    if run.train.steps != option.run.train.steps:
+        event["retimed"] = predict(LAW, option.preset, run, foreseen.text).loss
+    return event | {"off": abs(event.get("retimed", option.prediction.loss) / reached - 1.0)}

@@ -67,8 +67,9 @@ def end_event(reason: str, progress: Progress, train_loss: float | None) -> dict
 
 
 def judgement(verdict: dict[str, Any]) -> str:
-    loss, reached = verdict["predicted"]["loss"], verdict["reached"]
-    return f"{loss:.2f}, reached {reached:.2f} ({100 * verdict['off']:.1f} % off)"
+    retimed = f", {verdict['retimed']:.2f} for the steps there was time for" if "retimed" in verdict else ""
+    reached, off = verdict["reached"], 100 * verdict["off"]
+    return f"{verdict['predicted']['loss']:.2f}{retimed}; reached {reached:.2f} ({off:.1f} % off)"
 
 
 class RunReport:
@@ -125,7 +126,7 @@ class RunReport:
         if foreseen is not None and reason == "finished" and reached is not None:
             from tinygpt.cli.budgeting import verdict
 
-            self.judged = verdict(foreseen, reached)
+            self.judged = verdict(foreseen, self.settings.run, reached)
             display.event(self.judged)
 
     def ended(self, reason: str, progress: Progress, train_loss: float | None, display: Display) -> None:

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygpt.core.budget.law import RECIPE, Law, TextFacts, end_loss
-from tinygpt.core.budget.reference_runs import RUNS, TEXTS, Run, Text
 from tinygpt.core.presets import preset_names
+from tinygpt.sweeps.reference_runs import RUNS, TEXTS, Run, Text
 
 Vector = NDArray[np.float64]
 
 # Where the search begins, by the fields of a law that are not a size's; then each size's.
 START: dict[str, tuple[float, ...]] = {
-    "exponent": (0.2, 0.1),
+    "exponent": (0.2, 0.1, 0.1),
     "batch": (8000.0, 0.02),
     "repeats": (3.0, 0.1, 1.0, 1.2),
     "dropout": (3.0, 0.3),

@@ -1,4 +1,4 @@
-"""Our own finished runs as a table in core: the budget's law is fitted to them, and other runs are compared with them.
+"""Our own finished runs as a table, reference_runs.py: a law is fitted to them, and other runs are compared with them.
 
 python -m tinygpt.sweeps.reference texts FOLDER          writes the texts that the runs are made on
 python -m tinygpt.sweeps.reference table SWEEP...        prints the table, from those sweeps' results

@@ -1,7 +1,7 @@
 """What validation loss a run of the recipe `modern` will reach, before it begins: its best, whose model is kept.
 
-A formula with few numbers, fitted to our own finished runs (reference_runs.py) by tinygpt/sweeps/fitting.py. Each of
-those had warm-up, schedule and averaging fitted to its own length: the law foretells runs that are trained to their
+A formula with few numbers, fitted by tinygpt/sweeps/fitting.py to our own finished runs (beside it). Each of those
+had warm-up, schedule and averaging fitted to its own length: the law foretells runs that are trained to their
 end, not what a longer run has on the way there.
 """
 
@@ -29,7 +29,7 @@ Prediction = namedtuple("Prediction", ("loss", "low", "high"))
 
 # sizes: by preset the height: a run on ever new text of usual hardness ends at
 #     FLOOR + height * (millions of useful tokens) ** -exponent.
-# exponent: (of a million parameters, to which power of the parameters it grows).
+# exponent: (of a million parameters and bytes, to which powers of the parameters and of the text's bytes it grows).
 # batch: (critical, cost): one of `critical` tokens is worth half of them; each halving of the recipe's has a cost.
 # repeats: (scale, parameters, bytes, sharpness). A text can be read for `scale` million tokens times powers of a
 # model's parameters and its bytes before half of them are lost on it. With a sharpness above 1, more of them do harm.
@@ -41,16 +41,18 @@ Law = namedtuple("Law", ("sizes", "exponent", "batch", "repeats", "dropout", "ha
 
 def end_loss(law: Law, name: str, tokens: int, batch_tokens: int, dropout: float, text: TextFacts) -> float:
     """What a run of so many tokens will come to."""
-    exponent, growth = law.exponent
+    exponent, with_parameters, with_bytes = law.exponent
     critical, of_halving = law.batch
     scale, of_parameters, of_bytes, sharpness = law.repeats
     relief, cost = law.dropout
     raises, lowers = law.harder
     parameters, usual_batch = known_size(name)
     harder = text.hardness / USUAL
-    enough = scale * parameters**-of_parameters * (text.train_bytes / MILLION) ** of_bytes * math.exp(relief * dropout)
+    text_bytes = text.train_bytes / MILLION
+    enough = scale * parameters**-of_parameters * text_bytes**of_bytes * math.exp(relief * dropout)
     useful = tokens / MILLION / (1.0 + batch_tokens / critical) / (1.0 + (tokens / MILLION / enough) ** sharpness)
-    slope = exponent * parameters**growth * min(STEEPEST, max(1.0 / STEEPEST, harder**-lowers))
+    slope = exponent * parameters**with_parameters
+    slope *= min(STEEPEST, max(1.0 / STEEPEST, text_bytes**with_bytes * harder**-lowers))
     loss = FLOOR * harder + law.sizes[name] * harder**raises * useful**-slope
     halvings = max(0.0, math.log(usual_batch / batch_tokens) / math.log(2.0))
     return float(min(LN_VOCAB, loss * (1.0 + cost * dropout) * (1.0 + of_halving * halvings)))
