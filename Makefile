@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # The one PyTorch every check is made with. Installed first and alone: what depends on torch then finds it there.
 TORCH := torch==2.13.0
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # The clang of `make sanitize`, its Debian packages, and its runtime (some name it after the machine), empty if missing.
 CLANG ?= clang-19
@@ -13,11 +13,12 @@ ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
 .PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan train models law play clean
+.NOTPARALLEL:  # one install makes several stamps
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-setup: .venv/ready web/node_modules/ready chromium vulkan ## make .venv and install everything the checks need
+setup: .venv/test-ready web/node_modules/test-ready chromium vulkan ## make .venv and install everything the checks need
 
 test: setup lint types web-check site ## everything that must hold: lint, types, all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
@@ -25,7 +26,7 @@ test: setup lint types web-check site ## everything that must hold: lint, types,
 test-slow: setup ## the long proofs
 	$(BIN)/python -m pytest -m slow
 
-sanitize: .venv/ready clang ## the C++ kernels under the address and undefined-behaviour sanitizers (needs clang)
+sanitize: .venv/test-ready clang ## the C++ kernels under the address and undefined-behaviour sanitizers (needs clang)
 	@test -n "$(ASAN)" || { echo "this needs clang 17 or newer with its runtime: install $(CLANG_PACKAGES), \
 	or set CLANG"; exit 1; }
 	TINYGPT_SANITIZE=$(CLANG) LD_PRELOAD=$(ASAN) ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 \
@@ -46,7 +47,7 @@ types: setup
 web-check: setup
 	$(BIN)/python -m tinygpt.site check
 
-site: .venv/ready web/node_modules/ready
+site: .venv/node-ready web/node_modules/ready
 	$(BIN)/python -m tinygpt.site
 
 train: .venv/ready ## train the default preset on the default corpus and print a sample
@@ -67,17 +68,35 @@ play: site ## build the page that trains in a browser tab, serve it on this mach
 clean: ## remove .venv, installed packages and caches; runs/ stays
 	rm -rf .venv web/node_modules web/dist web/.astro web/src/generated web/public/corpora web/public/models web/public/kernels build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-.venv/ready: pyproject.toml Makefile
+# What each target needs and no more: .venv/ready trains, node-ready builds the page, test-ready checks everything.
+.venv/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "TinyGPT needs Python 3.11 or newer; set PYTHON=python3.x"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(PIP) $(TORCH)
-	$(PIP) --editable '.[torch,webgpu,dev]'
 	@touch $@
 
-web/node_modules/ready: web/package-lock.json | .venv/ready
-	cd web && ../$(BIN)/npm ci --no-audit --no-fund --loglevel=error
+.venv/ready: pyproject.toml Makefile | .venv/made
+	$(PIP) install --editable '.[webgpu]'
 	@touch $@
+
+.venv/node-ready: pyproject.toml Makefile | .venv/made
+	$(PIP) install --editable '.[webgpu,node]'
+	@touch .venv/ready $@
+
+.venv/test-ready: pyproject.toml Makefile | .venv/made
+	$(PIP) install $(TORCH)
+	$(PIP) install --editable '.[torch,webgpu,node,dev]'
+	@touch .venv/ready .venv/node-ready $@
+
+NPM_CI = cd web && ../$(BIN)/npm ci --no-audit --no-fund --loglevel=error
+
+web/node_modules/ready: web/package-lock.json | .venv/node-ready
+	$(NPM_CI) --omit=dev
+	@touch $@
+
+web/node_modules/test-ready: web/package-lock.json | .venv/node-ready
+	$(NPM_CI)
+	@touch web/node_modules/ready $@
 
 # The browser that drives the page's tests. On Debian root gets it here; others install it themselves.
 chromium:
