@@ -12,7 +12,8 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan train models law play clean
+.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan train models law play wheel clean
+.NOTPARALLEL:  # one install makes several stamps
 .NOTPARALLEL:  # one install makes several stamps
 
 help: ## show this list
@@ -65,8 +66,12 @@ law: .venv/ready ## what to expect of a run, from the sweeps that scripts/refere
 play: site ## build the page that trains in a browser tab, serve it on this machine and open it
 	$(BIN)/tinygpt play
 
+wheel: site ## pack all of it, the built page too, into dist/tinygpt-*.whl
+	rm -rf build
+	$(PIP) wheel --no-deps --wheel-dir dist .
+
 clean: ## remove .venv, installed packages and caches; runs/ stays
-	rm -rf .venv web/node_modules web/dist web/.astro web/src/generated web/public/corpora web/public/models web/public/kernels build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv web/node_modules tinygpt/page web/.astro web/src/generated web/public/corpora web/public/models web/public/kernels build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # What each target needs and no more: .venv/ready trains, node-ready builds the page, test-ready checks everything.
 .venv/made:

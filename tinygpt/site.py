@@ -1,4 +1,4 @@
-"""Builds the page: what Python knows is written into web/, then Astro turns web/ into web/dist.
+"""Builds the page: what Python knows is written into web/, then Astro turns web/ into tinygpt/page.
 
 python -m tinygpt.site             builds, unless nothing has changed
 python -m tinygpt.site check       types and accessibility of the page's sources
@@ -29,7 +29,7 @@ from tinygpt.headers import HEADERS_FILE, allow_inline
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
-DIST = WEB / "dist"
+DIST = ROOT / "tinygpt" / "page"  # in the package, so that a wheel has it
 STAMP = DIST / ".inputs"  # the digest of what the built site was made from
 INPUTS = (
     "web/src/**/*",
@@ -139,7 +139,7 @@ def build() -> Path:
             kernels = WEB / "public" / "kernels"
             run([sys.executable, "-m", "tinygpt.kernels.wasm", str(kernels)], ROOT)
             generate()
-            run(node(ASTRO, "build"), WEB)
+            run(node(ASTRO, "build", "--outDir", str(DIST)), WEB)
             state_headers()
             STAMP.write_text(inputs)
     return DIST
