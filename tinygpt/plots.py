@@ -88,6 +88,22 @@ PERSISTENT = {"weight": "#2f6fde", "grad": "#7aa5ef", "slot": "#e8710a"}
 OTHER, FORWARD, BACKWARD, SCRATCH = "#9aa7b2", "#4aa56b", "#c2528b", "#c9cfd4"
 
 
+def save_overlay(path: Path, title: str, curves: Sequence[tuple[str, Points]]) -> None:
+    """Losses of several runs over their steps."""
+    figure, axes = blank(title, "step", "validation loss (nats per byte)")
+    for i, (name, points) in enumerate(curves):
+        style = "-" if i < len(LINES) else "--"
+        axes.plot(
+            *zip(*points, strict=True),
+            color=LINES[i % len(LINES)],
+            linewidth=2.0,
+            linestyle=style,
+            label=one_line(name),
+        )
+    figure.legend(loc="outside lower center", frameon=False, labelcolor=INK, fontsize=8)
+    save(figure, path)
+
+
 def save_memory_map(path: Path, title: str, plan: Plan, mode: str) -> None:
     """Every tensor as a box: along the ops while it is alive, up the arena where it lies."""
     from matplotlib.patches import Patch, Rectangle

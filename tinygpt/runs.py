@@ -27,6 +27,7 @@ from tinygpt.locks import only_writer
 if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
 
+RUNS = Path("runs")  # where runs go that are not told where
 METRICS = {
     "step": ("loss", "lr", "tokens_per_s", "eta_s"),
     "eval": ("val_loss",),
@@ -101,6 +102,18 @@ class RunFolder:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def changed(self) -> float:
+        """When something was last noted here, in seconds since 1970."""
+        return max(file.stat().st_mtime for file in (self.config, self.metrics) if file.exists())
+
+    def in_use(self) -> bool:
+        """Whether a process trains here now."""
+        try:
+            with only_writer(self.path / LOCK, self.path):
+                return False
+        except TinyGPTError:
+            return True
 
     def checkpoint(self, kind: str) -> Path:
         """Where the "last" or the "best" checkpoint is kept."""
@@ -215,6 +228,22 @@ def is_remnant(entry: Path) -> bool:
     if entry.name == "checkpoints" and entry.is_dir():
         return not any(entry.iterdir())
     return entry.name == LOCK or entry.match(PARTIAL)
+
+
+def runs_in(root: Path) -> list[RunFolder]:
+    """All runs below a folder, newest first; what cannot be read is none."""
+    found: list[tuple[float, RunFolder]] = []
+    for config in root.glob("**/config.toml") if root.is_dir() else ():
+        run = RunFolder(config.parent)
+        with suppress(OSError):
+            found.append((run.changed(), run))
+    return [run for _, run in sorted(found, key=lambda pair: pair[0], reverse=True)]
+
+
+def newest_run(root: Path) -> RunFolder | None:
+    """That has a model."""
+    kinds = ("best", "last")
+    return next((run for run in runs_in(root) if any(run.checkpoint(kind).exists() for kind in kinds)), None)
 
 
 def create_numbered(root: Path, stem: str) -> RunFolder:

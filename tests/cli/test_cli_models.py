@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import TINY, one_line_error, process, succeed, tinygpt
+from cli_helpers import TINY, metrics, one_line_error, process, succeed, tinygpt
 
 from tinygpt.core.config import LoraConfig, SampleConfig
 from tinygpt.core.run.contract import run_now
@@ -19,12 +20,13 @@ from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.formats import load_tinygpt
 from tinygpt.models import load_model
 from tinygpt.reference.lora import load_adapter
+from tinygpt.runs import RunFolder, newest_run
 
 
-def written_by(run: Path, prompt: bytes, settings: SampleConfig, stop: bytes = b"") -> bytes:
+def written_by(run: Path, prompt: bytes, settings: SampleConfig) -> bytes:
     checkpoint = load_model(run)
     engine = make_engine(checkpoint.config, EngineChoice(threads=1), checkpoint.state)
-    return run_now(generate(engine, checkpoint.config.model.ctx, prompt, settings, stop))
+    return run_now(generate(engine, checkpoint.config.model.ctx, prompt, settings))
 
 
 def test_raw_is_the_new_text_byte_for_byte(straight_run: Path) -> None:
@@ -46,11 +48,67 @@ def test_people_get_prompt_and_text_in_valid_utf8(straight_run: Path) -> None:
     assert result.stdout_bytes.decode() == "né " + made.decode("utf-8", "replace") + "\n"
 
 
-def test_it_ends_behind_a_stop_byte(straight_run: Path) -> None:
+def test_it_ends_behind_any_of_its_stops(straight_run: Path) -> None:
     everything = written_by(straight_run, b"the ", SampleConfig(tokens=60))
-    stop = everything[20]
-    result = succeed("sample", straight_run, "--prompt", "the ", "--tokens", 60, "--raw", "--stop", f"\\x{stop:02x}")
-    assert result.stdout_bytes == everything[: everything.index(stop) + 1]
+    stop = everything[20:22]
+    told = ["--stop", "".join(f"\\x{byte:02x}" for byte in stop), "--stop", "no such text"]
+    result = succeed("sample", straight_run, "--prompt", "the ", "--tokens", 60, "--raw", *told)
+    assert result.stdout_bytes == everything[: everything.index(stop) + 2]
+
+
+def test_several_texts_have_the_next_seeds_and_machines_get_lines(straight_run: Path) -> None:
+    flags = ["--prompt", "the ", "--tokens", 20, "--seed", 5, "--count", 3]
+    texts = [written_by(straight_run, b"the ", SampleConfig(tokens=20, seed=seed)) for seed in (5, 6, 7)]
+    made = [text.decode("utf-8", "replace") for text in texts]
+    lines = [json.loads(line) for line in succeed("sample", straight_run, *flags, "--json").stdout.splitlines()]
+    assert [(line["seed"], line["text"]) for line in lines] == [(5, made[0]), (6, made[1]), (7, made[2])]
+    assert all(line["first_byte_s"] > 0 and line["bytes_per_s"] > 0 for line in lines)
+    shown = succeed("sample", straight_run, *flags).stdout
+    assert shown == "".join(f"──── seed {seed} ────\nthe {made[seed - 5]}\n\n" for seed in (5, 6, 7))
+    assert "--raw and --count do not go together" in one_line_error(tinygpt("sample", straight_run, "-n", 2, "--raw"))
+
+
+def test_turn_by_turn_it_goes_on_behind_everything_before(straight_run: Path) -> None:
+    settings = SampleConfig(tokens=12)
+    result = succeed("sample", straight_run, "-i", "--tokens", 12, "--stop", "nowhere", input=b"the \n\nold")
+    first = written_by(straight_run, b"the ", settings.replace(seed=settings.seed + 1))
+    second = written_by(straight_run, b"the " + first, settings.replace(seed=settings.seed + 2))
+    text = b"the " + first + second
+    text += b"\nold" if not text.endswith(b"\n") else b"old"
+    third = written_by(straight_run, text, settings.replace(seed=settings.seed + 3))
+    assert result.stdout_bytes.decode() == "".join(
+        f"{made.decode('utf-8', 'replace')}\n" for made in (first, second, third)
+    )
+
+
+def test_the_newest_run_is_meant_where_none_is_named(
+    straight_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "There is no run in runs/ yet" in one_line_error(tinygpt("sample"))
+    shutil.copytree(straight_run, tmp_path / "runs/deep/older")
+    shutil.copytree(straight_run, tmp_path / "runs/newer")
+    os.utime(tmp_path / "runs/deep/older/metrics.jsonl", (1e9, 1e9))
+    os.utime(tmp_path / "runs/deep/older/config.toml", (1e9, 1e9))
+    (tmp_path / "runs/broken").mkdir()
+    (tmp_path / "runs/broken/config.toml").write_text("no = toml =")
+    assert newest_run(Path("runs")) is not None and newest_run(Path("runs")).path == Path("runs/newer")  # type: ignore[union-attr]
+    assert succeed("sample", "--greedy", "--tokens", 5).stdout
+
+    told = succeed("runs", "--json")
+    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [row["run"] for row in rows] == [
+        "runs/newer",
+        "runs/deep/older",
+    ] and "runs/broken is left out" in told.stderr
+    assert rows[0] | {"changed": 0} == rows[1] | {"run": "runs/newer", "changed": 0}
+    best = min(metrics(straight_run, "eval"), key=lambda event: event["val_loss"])
+    assert (rows[0]["state"], rows[0]["step"], rows[0]["best_val"]) == ("finished", 60, best["val_loss"])
+    with RunFolder(Path("runs/newer")) as busy:
+        busy.lock()
+        shown = succeed("runs", "runs/newer", "runs/deep", "--plot", "curves.png").stdout
+    assert "training" in shown and "days ago" in shown and "⠉" in shown and Path("curves.png").stat().st_size > 10_000
+    assert "there is no such folder" in one_line_error(tinygpt("runs", "nowhere"))
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ DEEP = 100_000
 @pytest.mark.parametrize("stop", ["\\x", "\\u20ac", "\\N{nothing}", "a\\"])
 def test_a_stop_that_is_no_byte(stop: str, straight_run: Path) -> None:
     error = one_line_error(tinygpt("sample", straight_run, "--stop", stop))
-    assert "--stop takes bytes" in error and stop in error
+    assert "--stop takes a text" in error and stop in error
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from toy import ToyEngine
 
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.run import sampler
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import choose, generate
 
@@ -69,11 +70,20 @@ def test_any_context_is_written_beyond(ctx):
     assert len(made_by(ToyEngine(), ctx, b"ab", tokens=100)) == 100
 
 
-def test_it_stops_behind_a_stop_byte_and_when_told():
+@pytest.mark.parametrize("block", [1, 2, 7, 64])
+def test_it_stops_behind_the_first_stop_wherever_its_blocks_end(block, monkeypatch):
+    monkeypatch.setattr(sampler, "BLOCK", block)
     endless = made_by(ToyEngine(), 32, b"abc", tokens=200)
-    stop = endless[10]
-    made = run_now(generate(ToyEngine(), 32, b"abc", SampleConfig(tokens=200), stop_bytes=bytes([stop])))
-    assert made == endless[: endless.index(stop) + 1]
+    for stops in ((endless[10:11],), (endless[60:63],), (endless[90:93], endless[40:44], b"nowhere")):
+        ends = [endless.find(stop) + len(stop) for stop in stops if stop in endless]
+        seen = []
+        made = generate(ToyEngine(), 32, b"abc", SampleConfig(tokens=200), stops, seen.append)
+        assert run_now(made) == b"".join(seen) == endless[: min(ends)]
+    prompted = generate(ToyEngine(), 32, endless[:20], SampleConfig(tokens=9), (endless[15:20],))
+    assert len(run_now(prompted)) == 9  # what stands in the prompt was not written
+
+
+def test_it_stops_when_told():
     seen = []
     told = run_now(
         generate(ToyEngine(), 32, b"", SampleConfig(tokens=90), on_bytes=lambda b: seen.append(b) or len(seen) < 4)

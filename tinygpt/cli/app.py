@@ -23,6 +23,7 @@ from tinygpt.cli.commands import (
     play,
     presets,
     program,
+    runs,
     sample,
     sweep,
     train,
@@ -113,6 +114,7 @@ def root(
 
 app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.command(epilog=runs.EXAMPLES)(runs.runs)
 app.command(epilog=models.EXAMPLES)(models.models)
 app.command(epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)

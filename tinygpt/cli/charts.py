@@ -13,6 +13,7 @@ BRAILLE = 0x2800
 DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 SHARE_LABEL = len(" 100%")
+LOSS_LABEL = 6
 
 Points = Sequence[tuple[int, float]]  # (step, loss or share), steps rising
 
@@ -108,8 +109,7 @@ def loss_chart(
     """The curves over the steps so far: the range of losses at the left, that of shares, if any, at the right."""
     if not train:
         return [Text("") for _ in range(height + 1)]
-    label = 6
-    inner = width - label - 1 - (SHARE_LABEL if shares else 0)
+    inner = width - LOSS_LABEL - 1 - (SHARE_LABEL if shares else 0)
     first, last = train[0][0], max(train[-1][0], train[0][0] + 1)
     columns = filled(averaged(train, 2 * inner))
     stretch = (last - first) / max(1, len(columns) - 1)
@@ -121,12 +121,31 @@ def loss_chart(
     canvas.line([point for point in val if first <= point[0] <= last], val_style)
     canvas.values = (0.0, 1.0)
     canvas.line([point for point in shares if first <= point[0] <= last], share_style)
+    return framed(canvas, losses, train[-1][0], share_style if shares else None)
+
+
+def overlay(curves: Sequence[tuple[Points, str]], width: int, height: int) -> list[Text]:
+    """Curves over the same steps, each in its style."""
+    points = [point for curve, _ in curves for point in curve]
+    finite = [loss for _, loss in points if math.isfinite(loss)]
+    if not finite:
+        return []
+    losses = (min(finite), max(finite))
+    steps = min(step for step, _ in points), max(step for step, _ in points)
+    canvas = Canvas(width - LOSS_LABEL - 1, height, (steps[0], max(steps[1], steps[0] + 1)), losses)
+    for curve, style in curves:
+        canvas.line(curve, style)
+    return framed(canvas, losses, steps[1])
+
+
+def framed(canvas: Canvas, losses: tuple[float, float], last: int, share_style: str | None = None) -> list[Text]:
+    """The canvas with its ranges: of losses at the left, of shares, if any, at the right, of steps below."""
     rows = []
     for number, row in enumerate(canvas.rows()):
-        edge = losses[1] if number == 0 else losses[0] if number == height - 1 else None
-        tick = f"{edge:{label - 1}.2f} ┤" if edge is not None else " " * label + "│"
-        share = {0: " 100%", height - 1: "   0%"}.get(number, "") if shares else ""
-        rows.append(Text.assemble((tick, "dim"), row, (share, share_style)))
-    start, end = f"step {first:,}", f"{train[-1][0]:,}"
-    axis = " " * (label + 1) + start + end.rjust(inner - len(start))
+        edge = losses[1] if number == 0 else losses[0] if number == canvas.height - 1 else None
+        tick = f"{edge:{LOSS_LABEL - 1}.2f} ┤" if edge is not None else " " * LOSS_LABEL + "│"
+        share = {0: " 100%", canvas.height - 1: "   0%"}.get(number, "") if share_style is not None else ""
+        rows.append(Text.assemble((tick, "dim"), row, (share, share_style or "")))
+    start, end = f"step {canvas.steps[0]:,}", f"{last:,}"
+    axis = " " * (LOSS_LABEL + 1) + start + end.rjust(canvas.width - len(start))
     return [*rows, Text(axis, style="dim")]

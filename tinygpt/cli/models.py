@@ -9,9 +9,11 @@ import typer
 
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import left_out_sentence
 from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine, settle
 from tinygpt.models import load_model
+from tinygpt.runs import RUNS, newest_run
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
@@ -24,7 +26,21 @@ MODEL_HELP = (
 )
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help=MODEL_HELP, show_default=False)]
+NewestModelPath = Annotated[
+    Path | None,
+    typer.Argument(metavar="MODEL", help=f"{MODEL_HELP} [dim]\\[default: the newest run][/dim]", show_default=False),
+]
 AdapterPath = Annotated[Path | None, option("--adapter", help="put this LoRA adapter on the model", panel="Model")]
+
+
+def or_newest(path: Path | None) -> Path:
+    """The model that is named, or the run in runs/ that was written to last."""
+    if path is not None:
+        return path
+    run = newest_run(RUNS)
+    if run is None:
+        raise TinyGPTError(f"which model? There is no run in {RUNS}/ yet: train one, or take one of `tinygpt models`")
+    return run.path
 
 
 def open_model(path: Path, adapter: Path | None = None) -> Checkpoint:

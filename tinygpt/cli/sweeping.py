@@ -22,13 +22,12 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.machine import cores
 from tinygpt.engines.select import EngineChoice, make_engine, settle
+from tinygpt.runs import RUNS
 from tinygpt.sweeps.folder import SweepFolder, numbered, read_results
 from tinygpt.sweeps.plan import Plan, Run, described
 from tinygpt.sweeps.results import FAILED, Result
 from tinygpt.sweeps.running import Kept, Runner, Work
 from tinygpt.sweeps.sweeping import Keep, one_by_one, side_by_side, sweep
-
-RUNS = Path("runs")
 
 
 @dataclass(frozen=True)

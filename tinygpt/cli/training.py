@@ -24,7 +24,7 @@ from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.trainer import Trainer
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import make_engine, settle
-from tinygpt.runs import RunFolder, create_numbered, require_free
+from tinygpt.runs import RUNS, RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
     from tinygpt.cli.budgeting import Foreseen, Minutes
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tinygpt.core.run.exam import Exam
     from tinygpt.engines.base import FloatArray, State
     from tinygpt.formats import Checkpoint
-
-RUNS = Path("runs")
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def measured(packed: Checkpoint, settings: TrainSettings, texts: Texts, choice: 
 
 
 def written(engine: Engine, ctx: int, settings: SampleConfig) -> bytes:
-    return run_now(generate(engine, ctx, b"\n", settings, b"", None, time.perf_counter))
+    return run_now(generate(engine, ctx, b"\n", settings, now=time.perf_counter))
 
 
 def curve(folder: RunFolder) -> dict[str, Points]:

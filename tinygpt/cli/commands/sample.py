@@ -7,30 +7,35 @@ import sys
 import time
 from typing import Annotated
 
+import typer
+
 from tinygpt.cli import options
-from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
+from tinygpt.cli.interrupts import StopRequest, stop_signals
+from tinygpt.cli.models import AdapterPath, NewestModelPath, on_engine, open_model, or_newest
 from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output
+from tinygpt.cli.writers import JsonWriter, RawWriter, TextWriter, Writer
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.contract import Engine, run_now
 from tinygpt.core.run.sampler import generate
-from tinygpt.core.text import StreamDecoder
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_limited
-from tinygpt.terminal import printable
 
 EXAMPLES = """Examples:
 
 \b
-  tinygpt sample runs/small-shakespeare-1 --prompt 'HAMLET.'
-  tinygpt sample model.tinygpt --greedy --tokens 100
+  tinygpt sample                                           what the newest run writes
+  tinygpt sample runs/small-shakespeare-1 --prompt 'HAMLET.' --count 3
+  tinygpt sample shakespeare-huge --interactive
+  tinygpt sample addition --interactive --greedy --stop '\\n'
   tinygpt sample model.tinygpt --raw --prompt - < prompt.txt > more.txt
-  tinygpt sample model.tinygpt --prompt 'Q: ' --stop '\\n'
+  tinygpt sample model.tinygpt --prompt 'Q: ' --stop '\\n\\n' --stop 'Q:'
 """
 SAMPLING = "Sampling"
 LONGEST_PROMPT = 1 << 24  # bytes on stdin
+MOST = 10_000  # texts
 
 Prompt = Annotated[str, option("--prompt", help="text to go on from; - reads it from stdin", panel=SAMPLING)]
 Greedy = Annotated[bool, option("--greedy", help="always the likeliest byte: temperature 0", panel=SAMPLING)]
@@ -38,17 +43,31 @@ Greedy = Annotated[bool, option("--greedy", help="always the likeliest byte: tem
 
 @with_settings(SampleConfig)
 def sample(
-    model: ModelPath,
+    model: NewestModelPath = None,
     prompt: Prompt = "\n",
     *,
     stated: options.Stated,
     greedy: Greedy = False,
     stop: Annotated[
-        str, option("--stop", help="end behind any of these bytes; \\n and \\x00 are understood", panel=SAMPLING)
-    ] = "",
+        list[str] | None,
+        option(
+            "--stop", help="end behind this text; \\n and \\x00 are understood; repeated: any of them", panel=SAMPLING
+        ),
+    ] = None,
+    count: Annotated[
+        int,
+        typer.Option(
+            "--count", "-n", min=1, max=MOST, help="so many texts, each with the next seed", rich_help_panel=SAMPLING
+        ),
+    ] = 1,
+    interactive: Annotated[
+        bool,
+        typer.Option("--interactive", "-i", help="type, let it go on, type again; Ctrl-C ends a text, Ctrl-D all"),
+    ] = False,
     raw: Annotated[
         bool, option("--raw", help="only the new text on stdout, byte for byte", panel=options.OUTPUT)
     ] = False,
+    json: options.Json = False,
     adapter: AdapterPath = None,
     engine: options.EngineName = None,
     device: options.Device = None,
@@ -56,16 +75,93 @@ def sample(
 ) -> None:
     """Let a model go on from a prompt."""
     settings = sample_settings(stated, greedy)
-    prompt_bytes, stops = read_prompt(prompt), stop_bytes(stop)
+    stops = tuple(stop_text(one) for one in stop or ())
+    require_one_way(interactive=interactive, raw=raw, json=json, several=count > 1)
+    prompt_bytes = read_prompt(prompt)
     choice = EngineChoice(**engine_changes(engine, device, threads=threads))
-    checkpoint = open_model(model, adapter)
+    output = Output()
+    chosen = or_newest(model)
+    checkpoint = open_model(chosen, adapter)
     player, described = on_engine(checkpoint, choice, Work(written=settings.tokens))
-    Output().aside(described)
-    writer = RawWriter() if raw else TextWriter(prompt_bytes)
-    ctx = checkpoint.config.model.ctx
-    run_now(generate(player, ctx, prompt_bytes, settings, stops, writer.push, time.perf_counter))
-    writer.finish()
+    output.aside(described if model is not None else f"{chosen}, {described}")
+    scribe = Scribe(player, checkpoint.config.model.ctx, settings, stops)
+    if interactive:
+        converse(scribe, b"" if prompt == "\n" else prompt_bytes)
+    else:
+        writer = RawWriter() if raw else JsonWriter() if json else TextWriter(count > 1)
+        for number in range(count):
+            scribe.write(prompt_bytes, writer, number)
+        output.aside(pace_of(writer))
     run_now(player.close())
+
+
+class Scribe:
+    """A model with what it is to write like."""
+
+    def __init__(self, player: Engine, ctx: int, settings: SampleConfig, stops: tuple[bytes, ...]) -> None:
+        self.player, self.ctx, self.settings, self.stops = player, ctx, settings, stops
+
+    def write(self, prompt: bytes, writer: Writer, number: int = 0) -> bytes:
+        """The text of that number; a stop that was asked for ends it."""
+        settings = self.settings.replace(seed=self.settings.seed + number)
+        writer.begin(prompt, settings)
+        made = run_now(generate(self.player, self.ctx, prompt, settings, self.stops, writer.push, time.perf_counter))
+        writer.finish()
+        return made
+
+
+def require_one_way(**asked: bool) -> None:
+    """Ways of showing a text that exclude each other."""
+    flags = {"interactive": "--interactive", "raw": "--raw", "json": "--json", "several": "--count"}
+    stated = [flags[name] for name, given in asked.items() if given]
+    if len(stated) > 1 and set(stated) != {"--json", "--count"}:
+        raise TinyGPTError(f"{' and '.join(stated[:2])} do not go together; leave one of them out")
+
+
+def converse(scribe: Scribe, text: bytes) -> None:
+    """Turn by turn: a line that is typed stands behind everything before it, and the model goes on from there."""
+    writer, turn = Continuation(), 0
+    if text:
+        text += scribe.write(text, writer, turn)
+    while (line := typed_line()) is not None:
+        turn += 1
+        text += (b"\n" if line and text and not text.endswith(b"\n") else b"") + line
+        with stop_signals() as writer.asked:
+            text += scribe.write(text, writer, turn)
+
+
+class Continuation(TextWriter):
+    """Only what is new: what was typed stands on the screen already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = StopRequest()
+
+    def begin(self, prompt: bytes, settings: SampleConfig) -> None:
+        super().begin(b"", settings)
+
+    def push(self, made: bytes) -> bool:
+        return super().push(made) and not self.asked.wanted
+
+
+def typed_line() -> bytes | None:
+    """What the user types next; None: no more."""
+    if not sys.stdin.isatty():
+        line = sys.stdin.buffer.readline(LONGEST_PROMPT)
+        return line.removesuffix(b"\n") if line else None
+    import readline  # noqa: F401  the keys that edit a line
+
+    try:
+        return os.fsencode(input("› "))
+    except EOFError:
+        print()
+        return None
+
+
+def pace_of(writer: Writer) -> str:
+    times = writer.times()
+    first = 1000 * times["first_byte_s"]
+    return f"the first byte after {first:,.1f} ms, then {times['bytes_per_s']:,.0f} bytes per second"
 
 
 def sample_settings(stated: options.Stated, greedy: bool) -> SampleConfig:
@@ -82,40 +178,11 @@ def read_prompt(prompt: str) -> bytes:
         raise TinyGPTError(f"the prompt on stdin is too long: {fault}") from None
 
 
-def stop_bytes(stop: str) -> bytes:
+def stop_text(stop: str) -> bytes:
     try:
-        return os.fsencode(stop).decode("unicode_escape").encode("latin-1")
+        text = os.fsencode(stop).decode("unicode_escape").encode("latin-1")
     except UnicodeError:
-        raise TinyGPTError(f"--stop takes bytes, as \\n or \\x00 or \\\\, not '{stop}'") from None
-
-
-class RawWriter:
-    def push(self, made: bytes) -> None:
-        sys.stdout.buffer.write(made)
-        sys.stdout.buffer.flush()
-
-    def finish(self) -> None:
-        """Nothing is added."""
-
-
-class TextWriter:
-    """Prompt and text as they come, a whole character at a time. A terminal is spared control characters."""
-
-    def __init__(self, prompt: bytes) -> None:
-        self.stream = StreamDecoder()
-        self.terminal = sys.stdout.isatty()
-        self.write(self.decoded(prompt).lstrip("\n"))
-
-    def push(self, made: bytes) -> None:
-        self.write(self.decoded(made))
-
-    def decoded(self, made: bytes) -> str:
-        return "".join([self.stream.push(byte) for byte in made])
-
-    def write(self, piece: str) -> None:
-        if piece:
-            sys.stdout.write(printable(piece) if self.terminal else piece)
-            sys.stdout.flush()
-
-    def finish(self) -> None:
-        self.write(self.stream.finish() + "\n")
+        text = b""
+    if not text:
+        raise TinyGPTError(f"--stop takes a text, as \\n or \\x00 or \\\\ or 'Q:', not '{stop}'")
+    return text

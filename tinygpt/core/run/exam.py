@@ -90,5 +90,5 @@ class Exam:
     async def written(self, engine: "Any", number: int) -> str:
         """The model's greedy answer, of at most as many bytes as the right one and the end of the line."""
         settings = SampleConfig(temperature=0.0, tokens=len(self.questions[number][1]) + 1)
-        made = await generate(engine, self.ctx, self.prompt(number), settings, END.encode())
+        made = await generate(engine, self.ctx, self.prompt(number), settings, (END.encode(),))
         return decode(made).replace(END, "")

@@ -66,11 +66,11 @@ async def generate(
     ctx: int,
     prompt: bytes,
     settings: SampleConfig,
-    stop_bytes: bytes = b"",
+    stops: "tuple[bytes, ...]" = (),
     on_bytes: "Callable[[bytes], Any] | None" = None,
     now: "Callable[[], float] | None" = None,
 ) -> bytes:
-    """The bytes that follow `prompt`; ends early behind a byte of `stop_bytes`.
+    """The bytes that follow `prompt`; ends early behind the first of `stops` that it writes.
 
     `on_bytes` sees bytes as they come and ends the text by returning False. They come in blocks, with a clock so many
     at a time that a reader sees them flow and a stop is heard. Positions are absolute, so a full window cannot slide by
@@ -80,13 +80,17 @@ async def generate(
     cached = len(seen)
     out = b""
     rate = Rate()
+    stop_bytes = b"".join([stop for stop in stops if len(stop) == 1])  # at these the engine itself stops
     made = await engine.begin_text(seen, settings, 0, stop_bytes)
     while made:
+        end = behind_stop(out, made, stops)
+        if end:
+            made = made[:end]
         out += made
         seen = (seen + made)[-ctx:]
         if on_bytes is not None and on_bytes(made) is False:
             break
-        if len(out) == settings.tokens or out[-1] in stop_bytes:
+        if end or len(out) == settings.tokens:
             break
         if cached < ctx:
             block = min(BLOCK, settings.tokens - len(out), ctx - cached)
@@ -102,3 +106,15 @@ async def generate(
             cached = len(seen)
             made = await engine.begin_text(seen, settings, len(out), stop_bytes)
     return out
+
+
+def behind_stop(before: bytes, made: bytes, stops: "tuple[bytes, ...]") -> int:
+    """How many bytes of what was just made end with the first stop in it, which may have begun before; 0: none does."""
+    first = 0
+    for stop in stops:
+        carried = before[len(before) - min(len(before), len(stop) - 1) :]
+        at = (carried + made).find(stop)
+        if at >= 0:
+            end = at + len(stop) - len(carried)
+            first = min(first, end) if first else end
+    return first

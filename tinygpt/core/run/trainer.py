@@ -341,7 +341,7 @@ class Trainer:
         began = host.now()
         go_on = lambda made: not host.should_stop()  # noqa: E731
         try:
-            made = await generate(self.engine, self.config.model.ctx, prompt, settings, b"", go_on, host.now)
+            made = await generate(self.engine, self.config.model.ctx, prompt, settings, (), go_on, host.now)
         except NotFinite:
             raise self.diverged(self.progress.step, "the model's logits are not finite") from None
         self.sampling += host.now() - began
