@@ -38,6 +38,7 @@ OPTIONS = {
     "qk_norm": {"qk_norm": "on", "activation": "relu2", "heads": 1},
     "dropout": {"dropout": 0.25},
     "capped": {"logit_cap": 2.0, "tied_head": "off"},
+    "smooth": {"label_smoothing": 0.25, "grad_accum": 2},
     "modern": MODERN,
     "gated": {**GATED, **ODD},
     "bigram": {"kind": "bigram", "grad_accum": 2},
@@ -48,6 +49,7 @@ ON_A_GPU = {
     "odd": {**MODERN, **ODD, "dropout": 0.1, "logit_cap": 3.0},
     "even": {**GATED, "layers": 1, "positions": "none", "norm": "layernorm", "grad_accum": 2, "dropout": 0.3},
 }
+ON_A_GPU["even"]["label_smoothing"] = 0.1
 
 
 def config_of(name):
@@ -100,7 +102,8 @@ def oracle(config, model, step):
         def drop(x, site, micro=micro):
             return x * mask(config, x.shape, step - 1, site, micro)
 
-        total = total + model(windows[:, :-1], windows[:, 1:], drop=drop if train.dropout else keep_all)[1]
+        training = {"drop": drop if train.dropout else keep_all, "smoothing": train.label_smoothing}
+        total = total + model(windows[:, :-1], windows[:, 1:], **training)[1]
     (total / train.grad_accum).backward()
     return total.item() / train.grad_accum
 
@@ -224,9 +227,10 @@ def test_every_place_and_batch_and_step_has_a_mask_of_its_own():
 
 
 @pytest.mark.parametrize("mode", ["validate", "eval", "prefill", "decode", "init"])
-def test_dropout_is_for_training_only(mode):
-    dropping, plain = (PROGRAMS[mode](c, Memory(c, 99, 99)) for c in (BASE.replace(dropout=0.5), BASE))
-    assert [repr(op) for op in dropping.ops] == [repr(op) for op in plain.ops]
+def test_dropout_and_smoothing_are_for_training_only(mode):
+    configs = BASE.replace(dropout=0.5, label_smoothing=0.5), BASE
+    blurred, plain = (PROGRAMS[mode](config, Memory(config, 99, 99)) for config in configs)
+    assert [(repr(op), op.numbers()) for op in blurred.ops] == [(repr(op), op.numbers()) for op in plain.ops]
 
 
 def test_pytorchs_masks_come_again_when_a_run_is_resumed():

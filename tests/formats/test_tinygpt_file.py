@@ -46,7 +46,8 @@ def test_every_option_round_trips(tmp_path, save, load):
         tied_head="off", qk_norm="on", logit_cap=30.0,
     )  # fmt: skip
     checkpoint = sample_checkpoint(model, optimizer=False)
-    checkpoint = replace(checkpoint, config=RunConfig(model, checkpoint.config.train.replace(dropout=0.1)))
+    smooth = {"dropout": 0.1, "label_smoothing": 0.1}
+    checkpoint = replace(checkpoint, config=RunConfig(model, checkpoint.config.train.replace(**smooth)))
     save(tmp_path / "a", checkpoint)
     assert_same(checkpoint, load(tmp_path / "a"), optimizer=False)
 
@@ -56,7 +57,17 @@ def test_an_option_that_is_not_stated_is_the_default(tmp_path):
     raw = (tmp_path / "a").read_bytes()
     (length,) = struct.unpack_from("<I", raw, 8)
     header = json.loads(raw[12 : 12 + length])
-    for key in ("norm", "positions", "activation", "biases", "tiedHead", "qkNorm", "logitCap", "dropout"):
+    for key in (
+        "norm",
+        "positions",
+        "activation",
+        "biases",
+        "tiedHead",
+        "qkNorm",
+        "logitCap",
+        "dropout",
+        "labelSmoothing",
+    ):
         del header["config"][key]
     (tmp_path / "old").write_bytes(packed(2, header, raw[12 + length :]))
     assert_same(sample_checkpoint(), load_tinygpt(tmp_path / "old"))

@@ -126,6 +126,14 @@ class TrainConfig(Settings):
         real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off", "gradient clip"),
         whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches per step"),
         real("dropout", 0.0, 0.0, 0.9, "share of the numbers that a training step leaves out at random"),
+        real(
+            "label_smoothing",
+            0.0,
+            0.0,
+            0.9,
+            "share of the probability that training wants spread over all bytes",
+            "label smoothing",
+        ),
         # Fixed, else text that was held out would be trained on.
         real("val_fraction", 0.1, 0.0, 0.9, "part held out for validation, at the end", "held-out share", fixed=True),
         whole("eval_every", 100, 0, 1000000000, "steps between validations; 0: never", "validate every"),
@@ -161,6 +169,7 @@ class TrainConfig(Settings):
     grad_clip: float
     grad_accum: int
     dropout: float
+    label_smoothing: float
     val_fraction: float
     eval_every: int
     eval_batches: int

@@ -4,6 +4,13 @@
 
 constexpr float LOWEST = -3.4e38f;
 
+// How far the row's logits are below `top` on average.
+static float mean_below(const float* z, i64 V, float top) {
+  vec sums{};
+  each_vec(0, V, [&](i64 v, auto lanes) { sums += keep(top - load(z + v, lanes), lanes); });
+  return sum_lanes(sums) / (float)V;
+}
+
 static void cross_entropy(const cross_entropy_args& a, Team& team) {
   Range rows = team.share(a.N);
   for (i64 n = rows.begin; n < rows.end; n++) {
@@ -24,13 +31,18 @@ static void cross_entropy(const cross_entropy_args& a, Team& team) {
       if (dz) store(dz + v, e, lanes);
     });
     float sum = sum_lanes(sums);
-    a.losses[n] = (top - z[target]) + log(splat(sum))[0];
+    float below = top - z[target];
+    if (a.smoothing != 0) below += a.smoothing * (mean_below(z, a.V, top) - below);
+    a.losses[n] = below + log(splat(sum))[0];
 
     if (!dz) continue;
-    float at_target = (dz[target] / sum - 1.0f) / (float)a.count;
+    float at_target = (dz[target] / sum - (1.0f - a.smoothing)) / (float)a.count;
     float factor = 1.0f / ((float)a.count * sum);
     each_vec(0, a.V, [&](i64 v, auto lanes) { store(dz + v, load(dz + v, lanes) * factor, lanes); });
     dz[target] = at_target;
+    if (a.smoothing == 0) continue;
+    float spread = a.smoothing / ((float)a.V * (float)a.count);
+    each_vec(0, a.V, [&](i64 v, auto lanes) { store(dz + v, load(dz + v, lanes) - spread, lanes); });
   }
 }
 

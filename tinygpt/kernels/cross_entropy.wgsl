@@ -1,8 +1,10 @@
 // losses[n] = -log softmax(logits[n])[targets[n]],  dlogits = (softmax - onehot) SCALE;  LANES invocations per row.
+// With SMOOTHING, so much of the goal, which is onehot, is spread evenly.
 override N: u32;
 override V: u32;
 override SCALE: f32;  // 1 / count
 override HAS_DLOGITS: bool;
+override SMOOTHING: f32;
 
 @group(0) @binding(0) var<storage, read> logits: array<Floats>;
 @group(0) @binding(1) var<storage, read> targets: array<i32>;
@@ -29,16 +31,33 @@ fn cross_entropy(group: Group, @builtin(local_invocation_index) me: u32) {
   }
   let sum = row_sum(sum_of(sums), me, group);
 
+  var mean_below = 0.0;  // how far the row's logits are below the top on average
+  if (SMOOTHING > 0.0) {
+    var below = Floats();
+    for (var i = me % LANES; i < words; i += LANES) {
+      below += top - logits[first + i];
+    }
+    mean_below = row_sum(sum_of(below), me, group) / f32(V);
+  }
+
   if (n >= N) {
     return;
   }
   let goal = u32(targets[n]);
   if (me % LANES == 0u) {
-    losses[n] = (top - pick(logits[first + goal / WIDTH], goal % WIDTH)) + log(sum);
+    var below = top - pick(logits[first + goal / WIDTH], goal % WIDTH);
+    if (SMOOTHING > 0.0) {
+      below += SMOOTHING * (mean_below - below);
+    }
+    losses[n] = below + log(sum);
   }
   if (HAS_DLOGITS) {
     for (var i = me % LANES; i < words; i += LANES) {
-      dlogits[first + i] = (exp(logits[first + i] - top) / sum - one_at(goal - i * WIDTH)) * SCALE;
+      var wanted = one_at(goal - i * WIDTH);
+      if (SMOOTHING > 0.0) {
+        wanted = wanted * (1.0 - SMOOTHING) + SMOOTHING / f32(V);
+      }
+      dlogits[first + i] = (exp(logits[first + i] - top) / sum - wanted) * SCALE;
     }
   }
 }

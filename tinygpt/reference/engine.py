@@ -152,12 +152,12 @@ class TorchEngine(Engine):
     def whole_step(self) -> Tensor:
         """Batch, forward, backward, clip, update; [loss, gradient norm] on the device, which may still be at work."""
         self.optimizer.zero_grad()
-        micro_batches = len(self.offsets)
+        micro_batches, smoothing = len(self.offsets), self.config.train.label_smoothing
         losses = []
         for i, rows in enumerate(self.offsets):
             with self.accumulating(last=i == micro_batches - 1):
                 with self.arithmetic():
-                    loss = self.train_loss(self.network, self.train_text, rows, micro_batches, self.drop)
+                    loss = self.train_loss(self.network, self.train_text, rows, micro_batches, self.drop, smoothing)
                 loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
         norm = clip_grad_norm_(self.trained, self.config.train.grad_clip or math.inf, foreach=True)
@@ -173,11 +173,17 @@ class TorchEngine(Engine):
         torch._foreach_add_(self.kept, ways)
 
     def mean_loss(
-        self, network: nn.Module, corpus: Tensor, rows: Tensor, parts: int = 1, drop: Drop = keep_all
+        self,
+        network: nn.Module,
+        corpus: Tensor,
+        rows: Tensor,
+        parts: int = 1,
+        drop: Drop = keep_all,
+        smoothing: float = 0.0,
     ) -> Tensor:
         """Mean cross-entropy over the windows that start at `rows`, divided by how many such means make the step's."""
         windows = corpus[rows[:, None] + self.reach].long()  # [B, T + 1]
-        loss: Tensor = network(windows[:, :-1], windows[:, 1:], drop=drop)[1]
+        loss: Tensor = network(windows[:, :-1], windows[:, 1:], drop=drop, smoothing=smoothing)[1]
         return loss / parts
 
     def dropped(self, x: Tensor, place: int) -> Tensor:

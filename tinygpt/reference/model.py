@@ -195,12 +195,18 @@ class GPT(ByteModel):
         self.load_flat(w)
 
     def forward(
-        self, tokens: Tensor, targets: Tensor | None = None, cache: Cache | None = None, drop: Drop = keep_all
+        self,
+        tokens: Tensor,
+        targets: Tensor | None = None,
+        cache: Cache | None = None,
+        drop: Drop = keep_all,
+        smoothing: float = 0.0,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Logits [B, T, V] for `tokens` [B, T] of int64; with `targets` [B, T] also their mean cross-entropy.
 
         With a cache, `tokens` follow those fed before, and attention sees all of them. `drop` is dropout, while
         training: its place 0 is behind the embedding, 2i + 1 and 2i + 2 are behind the two branches of block i.
+        `smoothing` is that of the targets, likewise.
         """
         past = 0 if cache is None else cache.length
         end = past + tokens.size(1)
@@ -218,7 +224,7 @@ class GPT(ByteModel):
         logits = F.linear(x, self.token_embedding.weight if tied else self.lm_head.weight)
         if self.config.logit_cap:
             logits = self.config.logit_cap * torch.tanh(logits / self.config.logit_cap)
-        return with_loss(logits, targets)
+        return with_loss(logits, targets, smoothing)
 
 
 class Bigram(ByteModel):
@@ -232,19 +238,24 @@ class Bigram(ByteModel):
         self.load_flat(w)
 
     def forward(
-        self, tokens: Tensor, targets: Tensor | None = None, cache: Cache | None = None, drop: Drop = keep_all
+        self,
+        tokens: Tensor,
+        targets: Tensor | None = None,
+        cache: Cache | None = None,
+        drop: Drop = keep_all,
+        smoothing: float = 0.0,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        return with_loss(self.token_embedding(tokens), targets)
+        return with_loss(self.token_embedding(tokens), targets, smoothing)
 
 
 def make_model(model: ModelConfig, w: FlatArray) -> ByteModel:
     return Bigram(model, w) if model.kind == "bigram" else GPT(model, w)
 
 
-def with_loss(logits: Tensor, targets: Tensor | None) -> Tensor | tuple[Tensor, Tensor]:
+def with_loss(logits: Tensor, targets: Tensor | None, smoothing: float) -> Tensor | tuple[Tensor, Tensor]:
     if targets is None:
         return logits
-    return logits, F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1))
+    return logits, F.cross_entropy(logits.view(-1, VOCAB), targets.reshape(-1), label_smoothing=smoothing)
 
 
 def flatten(tensors: Iterable[Tensor]) -> FlatArray:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from cases import make_case, run_spec
 from kernel_tests import KernelTests, device_with
-from rounding import U, gamma, old, softmax_errors
+from rounding import DIVIDE, U, gamma, old, softmax_errors
 from slopes import assert_gradient
 
 
@@ -19,22 +19,30 @@ class TestCrossEntropy(KernelTests):
     kernel = "cross_entropy"
     cases = [{"N": N, "V": V, "count": 3 * N} for N, V in [(1, 1), (3, 5), (1, 256), (31, 256), (129, 100)]]
     cases += [{"N": 17, "V": 256, "count": 17, "dlogits": None}]
+    cases += [{"N": N, "V": V, "count": N, "smoothing": s} for N, V, s in [(1, 1, 0.5), (3, 5, 0.9), (31, 256, 0.1)]]
+    cases += [{"N": 9, "V": 256, "count": 9, "smoothing": 0.2, "dlogits": None}]
     wgsl_cases = [{"N": 600, "V": 256, "count": 600}]
-    lanes_cases = [{"N": 37, "V": 100, "count": 37}]
+    lanes_cases = [{"N": 37, "V": 100, "count": 37}, {"N": 37, "V": 100, "count": 37, "smoothing": 0.1}]
     long_cases = [{"N": 129, "V": 12, "count": 5}]
     fills = {"logits": one_row_high}
 
-    def formula(self, *, logits, targets, count, **_):
-        losses = torch.nn.functional.cross_entropy(logits.requires_grad_(), targets.long(), reduction="none")
+    def formula(self, *, logits, targets, count, smoothing, **_):
+        losses = torch.nn.functional.cross_entropy(
+            logits.requires_grad_(), targets.long(), reduction="none", label_smoothing=smoothing
+        )
         (losses.sum() / count).backward()
         return {"losses": losses, "dlogits": logits.grad}
 
-    def bound(self, *, logits, targets, N, count, **_):
+    def bound(self, *, logits, targets, N, V, count, smoothing, **_):
+        """Smoothing adds to a loss the mean of all distances from the top, of V terms, and two products to each."""
         rows = np.arange(N)
         p, p_off, lse_off = softmax_errors(logits, 0.0)
         lse_size = np.abs(logits).max(axis=1) + math.log(logits.shape[1])
         losses_off = lse_off + U * (lse_size + np.abs(logits[rows, targets]))
-        gradient_size = p.copy()
+        if smoothing:
+            below = logits.max(axis=1, keepdims=True) - logits
+            losses_off = losses_off + (gamma(V + 3) + DIVIDE) * below.mean(axis=1) + 4 * U * below[rows, targets]
+        gradient_size = p + smoothing / V
         gradient_size[rows, targets] += 1
         # exp(z - lse) instead of exp(z - top) / sum carries the rounding of a large log-sum-exp.
         p_off = p_off + lse_off[:, None]
@@ -55,9 +63,9 @@ class TestMeanLoss(KernelTests):
         return {"loss": gamma(N + 1) * (np.abs(losses).sum() / count + old(loss, accumulate)) + np.zeros(1)}
 
 
-@pytest.mark.parametrize("N, V", [(1, 1), (1, 2), (3, 7), (2, 33)])
-def test_spec_gradient(N, V):
-    case = make_case("cross_entropy", {"N": N, "V": V, "count": 7})
+@pytest.mark.parametrize("N, V, smoothing", [(1, 1, 0.0), (1, 2, 0.0), (3, 7, 0.0), (2, 33, 0.0), (3, 7, 0.3)])
+def test_spec_gradient(N, V, smoothing):
+    case = make_case("cross_entropy", {"N": N, "V": V, "count": 7, "smoothing": smoothing})
     case["logits"] = 2 * np.random.default_rng(20).normal(size=(N, V))
     mean = make_case("mean_loss", {"N": N, "accumulate": 0, "count": 7})
 

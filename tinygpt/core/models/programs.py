@@ -53,7 +53,7 @@ def forward_and_backward(config: RunConfig, memory: Memory, mode: str, accumulat
     dlogits = p.rows("dlogits", VOCAB)
     p.call(
         "cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, dlogits=dlogits,
-        N=p.N, V=VOCAB, count=count,
+        N=p.N, V=VOCAB, count=count, smoothing=train.label_smoothing,
     )  # fmt: skip
     p.call("mean_loss", losses=memory.losses, loss=memory.loss, N=p.N, accumulate=accumulate, count=count)
     p.backward(memory.tokens, dlogits, accumulate)
