@@ -62,6 +62,8 @@ law: .venv/ready ## what to expect of a run, from the sweeps that scripts/refere
 	mv runs/reference/table.py tinygpt/sweeps/reference_runs.py
 	$(BIN)/python -m tinygpt.sweeps.fitting > runs/reference/law.py
 	mv runs/reference/law.py tinygpt/core/budget/law_numbers.py
+	$(BIN)/python -m tinygpt.sweeps.banding > runs/reference/bands.py
+	mv runs/reference/bands.py tinygpt/core/run/band_numbers.py
 
 play: site ## build the page that trains in a browser tab, serve it on this machine and open it
 	$(BIN)/tinygpt play

@@ -3,11 +3,12 @@
 from bits import bits
 from clocked import Clock, ClockedEngine, ClockedHost
 
+from tinygpt.core import presets
 from tinygpt.core.budget import hardness, law, pace
 from tinygpt.core.budget.choose import Asked, Survey, sizes
 from tinygpt.core.budget.law_numbers import LAW
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run import contract, trainer
+from tinygpt.core.run import band, contract, trainer
 
 TRAIN = b"".join([b"%d bottles of beer on the wall, %d bottles.\n" % (n * n % 89, n) for n in range(900)])
 facts = law.TextFacts(len(TRAIN), hardness.hardness(TRAIN, TRAIN[:5000]))
@@ -16,6 +17,12 @@ print("hardness", round(1e9 * facts.hardness))
 for name in sizes():
     for tokens, batch_tokens, dropout in ((10**5, 256, 0.0), (10**6, 2048, 0.15), (10**8, 8192, 0.3)):
         print(name, round(1e9 * law.end_loss(LAW, name, tokens, batch_tokens, dropout, facts)))
+
+for recipe in presets.recipe_names():
+    for name in presets.preset_names():
+        known = band.band_of(presets.preset(name, recipe), len(TRAIN))
+        found = [known(tokens) for tokens in (10**4, 10**5, 10**6, 10**8)] if known is not None else []
+        print(recipe, name, [bounds and [round(1e9 * bound) for bound in bounds] for bounds in found])
 
 for flops, seconds in ((1e6, 10), (2e9, 20), (1e11, 20)):
     clock = Clock()

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from tinygpt.core.presets import preset
+from tinygpt.core.run.band import band_of
 from tinygpt.core.run.coach import Coach
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.data import load_corpus
 from tinygpt.engines.native import native_engine
 
 SMALL = preset("small", "modern")
@@ -92,26 +94,34 @@ def test_a_text_that_repeats_itself():
 
 class Listener(Host):
     def __init__(self):
-        self.heard = []
+        self.advice, self.evals = [], []
 
     def now(self):
         return 0.0
 
     def emit(self, event):
         if event["event"] == "advice":
-            self.heard.append(event["kind"])
+            self.advice.append(event)
+        elif event["event"] == "eval":
+            self.evals.append(event)
 
     def keeps(self, kind):
         return False
 
 
-def train(run, text):
+def trained(run, text):
+    """What was heard of a real run."""
     engine, listener = native_engine(run, threads=1), Listener()
     cut = len(text) * 9 // 10
     run_now(engine.load_corpus(text[:cut], text[cut:]))
-    run_now(Trainer(run, engine, listener, cut, len(text) - cut, coach=Coach(run, cut)).run())
+    coach = Coach(run, cut, band=band_of(run, cut))
+    run_now(Trainer(run, engine, listener, cut, len(text) - cut, coach=coach).run())
     run_now(engine.close())
-    return listener.heard
+    return listener
+
+
+def train(run, text):
+    return [advice["kind"] for advice in trained(run, text).advice]
 
 
 def made_up(sentences, seed=1):
@@ -125,6 +135,28 @@ def made_up(sentences, seed=1):
 def test_real_runs_that_are_sound(recipe):
     run = preset("tiny", recipe).replace(steps=240, eval_every=60, sample_every=0)
     assert train(run if recipe == "modern" else run.replace(lr=2e-3), made_up(4000)) == []
+
+
+def test_a_validation_tells_what_is_normal_by_then():
+    run = preset("tiny", "modern").replace(steps=200, eval_every=50, sample_every=0)
+    heard = trained(run, load_corpus("shakespeare").text[:200_000])
+    assert not heard.advice
+    assert ["band" in event for event in heard.evals] == [False, True, True, True]
+    assert all(event["band"][0] < event["val_loss"] < event["band"][1] for event in heard.evals[1:])
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ({"lr": 1e-4, "matrix_lr": 4e-4}, "low rate", "try lr 0.005, matrix_lr 0.02"),
+        ({"dropout": 0.8}, "above", "dropout 0.8 leaves out much, try 0"),
+        ({"weight_decay": 8.0}, "above", "weight_decay 8 is high, try 0.1"),
+    ],
+)
+def test_real_runs_above_the_band(changes, kind, words):
+    run = preset("tiny", "modern").replace(steps=300, sample_every=0, **changes)
+    (advice,) = trained(run, load_corpus("shakespeare").text[:200_000]).advice
+    assert advice["kind"] == kind and "where runs like this one have" in advice["text"] and words in advice["text"]
 
 
 @pytest.mark.parametrize(

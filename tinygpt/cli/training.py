@@ -18,6 +18,7 @@ from tinygpt.cli.reports import RunReport
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.corpus import check_corpus
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.run.band import band_of
 from tinygpt.core.run.coach import Coach
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.progress import Progress
@@ -143,7 +144,8 @@ def train_in(
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()
         # The coach knows losses of prose: of a task, what can be foretold is another share of a line.
-        coach = Coach(run, len(texts.train), engine.replicas) if exam is None else None
+        band = band_of(run, len(texts.train), engine.replicas)
+        coach = Coach(run, len(texts.train), engine.replicas, band) if exam is None else None
         sizes = len(texts.train), len(texts.val)
         pace = None if foreseen is None else foreseen.pace()
         trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach, exam, pace)

@@ -4,18 +4,17 @@ It compares the run with itself, with what its recipe usually does, and where th
 sound runs of this kind had after as many tokens. A sound run hears nothing.
 """
 
-from tinygpt.core.config import LN_VOCAB, RunConfig
+from tinygpt.core.config import LN_VOCAB, RunConfig, TrainConfig
 from tinygpt.core.presets import preset_like, recipe_like, tuned
 from tinygpt.core.run.schedule import learning_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Band = Callable[[int], "tuple[float, float] | None"]  # the lowest and highest sound loss after so many tokens
+    from tinygpt.core.run.band import Band
 
 FIRST = 5  # steps whose mean is where the run began
 RECENT = 20  # steps whose mean is "the loss"
+USUAL_WARMUP = 100  # steps, of the runs that others are compared with
 SETTLED = 60  # steps behind the warm-up before anything is said
 HARDLY = 0.4  # nats: less than this is no progress from an untrained model
 RISEN = 0.5  # nats above the best mean: not noise
@@ -27,6 +26,7 @@ WORSE = 0.02
 GAP = 0.25  # nats between training and validation
 EPOCHS = 10.0  # more than this often read: too little text
 REPEATING = 0.5  # nats: what only a text has that repeats itself
+MUCH_DROPOUT, MUCH_DECAY = 0.2, 5.0  # above the usual; times the usual
 
 
 class Coach:
@@ -47,6 +47,13 @@ class Coach:
         self.best_val = 1e9
         self.worse = 0  # validations in a row
         self.said: list[str] = []
+
+    def normal(self, step: int) -> "tuple[float, float] | None":
+        """The lowest and highest loss of sound runs by then. Little was learned while a long warm-up went on."""
+        if self.band is None:
+            return None
+        late = max(0, self.run.train.warmup - USUAL_WARMUP)
+        return self.band((step - late) * self.tokens_per_step) if step > late else None
 
     def step(self, step: int, loss: float, norm: float) -> "tuple[str, str] | None":
         """What there is to say after a step: its kind and a sentence. Nothing is said twice."""
@@ -114,7 +121,7 @@ class Coach:
         )
 
     def off_band(self, step: int, loss: float) -> "tuple[str, str] | None":
-        known = self.band(step * self.tokens_per_step) if self.band is not None else None
+        known = self.normal(step)
         if known is None or loss <= known[1]:
             return None
         ratio = self.rate_ratio(step)
@@ -123,7 +130,8 @@ class Coach:
             return "low rate", f"{beside}: the learning rate is low, try {self.usual_rates()}."
         if ratio > FAR:
             return "high rate", f"{beside}: the learning rate is high, try {self.usual_rates()} with warm-up."
-        return None
+        odd = self.odd_setting()  # without one it may be the text, and nothing is wrong
+        return ("above", f"{beside}: {odd}.") if odd else None
 
     def overfitting(self, step: int, loss: float) -> "tuple[str, str] | None":
         if self.worse < WORSE_VALIDATIONS or len(self.losses) < RECENT or mean(self.losses[-RECENT:]) > loss - GAP:
@@ -139,13 +147,28 @@ class Coach:
         )
 
     def repeating(self, step: int, loss: float) -> "tuple[str, str] | None":
-        known = self.band(step * self.tokens_per_step) if self.band is not None else None
+        known = self.normal(step)
         if known is None or loss > REPEATING or loss > 0.5 * known[0]:
             return None
         return "repeating", (
             f"The validation loss is {loss:.2f} already: this text repeats itself, and what is held out stands in the "
             f"training part too. Remove what is double, or give a text of its own to validate on."
         )
+
+    def odd_setting(self) -> str:
+        """One that is far from the recipe's and makes a run slow to learn, with what to try; "" without any."""
+        train = self.run.train
+        dropout, decay, warmup = [self.usual_of(name) for name in ("dropout", "weight_decay", "warmup")]
+        if train.dropout > dropout + MUCH_DROPOUT:
+            return f"dropout {train.dropout:g} leaves out much, try {dropout:g}"
+        if train.weight_decay > MUCH_DECAY * decay:
+            return f"weight_decay {train.weight_decay:g} is high, try {decay:g}"
+        if train.warmup == 0 and warmup > 0:
+            return f"there is no warm-up, try warmup {int(warmup)}"
+        return ""
+
+    def usual_of(self, name: str) -> float:
+        return float(self.usual.get(name, getattr(TrainConfig(), name)))
 
     # --- rates -----------------------------------------------------------------------------------------------
 
@@ -157,12 +180,12 @@ class Coach:
         share = (
             learning_rate(self.run.train, step) / self.run.train.lr if self.run.train.schedule == "constant" else 1.0
         )
-        ratios = [share * getattr(self.run.train, name) / float(self.usual.get(name, 3e-4)) for name in self.rates()]
+        ratios = [share * getattr(self.run.train, name) / self.usual_of(name) for name in self.rates()]
         furthest: float = max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
         return furthest
 
     def usual_rates(self) -> str:
-        return ", ".join([f"{name} {float(self.usual.get(name, 3e-4)):g}" for name in self.rates()])
+        return ", ".join([f"{name} {self.usual_of(name):g}" for name in self.rates()])
 
     def lower_rates(self) -> str:
         lower = ", ".join([f"{name} {getattr(self.run.train, name) / 3:.2g}" for name in self.rates()])

@@ -310,7 +310,11 @@ class Trainer:
         else:
             progress.evals_since_best += 1
         progress.validation_due = False
-        self.host.emit({"event": "eval", "step": progress.step, "val_loss": loss, "best": best})
+        event = {"event": "eval", "step": progress.step, "val_loss": loss, "best": best}
+        normal = self.coach.normal(progress.step) if self.coach is not None else None
+        if normal is not None:
+            event["band"] = list(normal)
+        self.host.emit(event)
         if self.coach is not None:
             self.advise(progress.step, self.coach.validated(progress.step, loss))
         return best

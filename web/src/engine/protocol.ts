@@ -83,7 +83,7 @@ export type CoreEvent =
       tokens_per_s: number;
       eta_s: number;
     }
-  | { event: "eval"; step: number; val_loss: number; best: boolean }
+  | { event: "eval"; step: number; val_loss: number; best: boolean; band?: [low: number, high: number] } // of sound runs by then
   | { event: "sample"; step: number; text: string }
   | { event: "advice"; step: number; kind: string; text: string } // what looks wrong and what to try
   | { event: "checkpoint"; step: number; kind: "last" | "best" };
