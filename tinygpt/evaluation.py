@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,14 +14,14 @@ from tinygpt.engines.base import FloatArray
 
 
 class Evaluation(NamedTuple):
-    loss: float  # mean cross-entropy a byte, in nats
+    loss: float  # mean cross-entropy per byte, in nats
     perplexity: float
     bits_per_byte: float
     per_byte: FloatArray  # [len(text) - 1]: entry i is the loss of byte i + 1, given those before it
 
 
-async def evaluate(engine: Engine, text: bytes) -> Evaluation:
-    """Score `text` with the engine's model."""
+async def evaluate(engine: Engine, text: bytes, on_scored: Callable[[int], None] = lambda scored: None) -> Evaluation:
+    """Score `text` with the engine's model; `on_scored` is told how many bytes are."""
     if len(text) < 2:
         raise TinyGPTError(
             f"a text of {len(text)} bytes cannot be evaluated: it takes 2, one to predict from the other"
@@ -37,6 +37,7 @@ async def evaluate(engine: Engine, text: bytes) -> Evaluation:
         for start, row in zip(group, losses, strict=True):
             per_byte[scored : start + T] = row[scored - start :]
             scored = start + T
+        on_scored(scored)
     loss = float(per_byte.mean(dtype=np.float64))
     if not math.isfinite(loss):
         raise TinyGPTError("the model's loss is not finite, so it cannot be evaluated: its weights are too large")

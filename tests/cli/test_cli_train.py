@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import CALM, TINY, metrics, one_line_error, succeed, tinygpt
+from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, tinygpt
 
 from tinygpt.cli.reports import opening_words
 from tinygpt.cli.settings import read_settings
@@ -285,3 +285,60 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TINYGPT_DEBUG", "1")
     result = tinygpt("train", "--preset", "smal")
     assert result.exit_code == 1 and type(result.exception).__name__ == "TinyGPTError"
+
+
+def test_metrics_go_to_programs_that_are_installed(text_file: Path, tmp_path: Path) -> None:
+    """Theirs in name only: what is told to them is what metrics.jsonl has."""
+    there, run = tmp_path / "packages", tmp_path / "run"
+    there.mkdir()
+    (there / "tensorboardX.py").write_text(FAKE_TENSORBOARD)
+    (there / "wandb.py").write_text(FAKE_WANDB)
+    flags = ["train", "--preset", "tiny", *TINY, *CALM, "--file", text_file, "--steps", 20, "--quiet"]
+    logs = ["--log", "tensorboard", "--log", "wandb"]
+    hidden = "import sys; sys.modules['torch.utils.tensorboard'] = None"
+    missing = process(*flags, "--out", run, *logs, before=f"{hidden}; sys.modules['tensorboardX'] = None")
+    assert missing.returncode == 1 and b"pip install tensorboardX" in missing.stderr and not run.exists()
+    unknown = tinygpt(*flags, "--out", run, "--log", "tensorbord")
+    assert "did you mean 'tensorboard'" in one_line_error(unknown) and not run.exists()
+
+    done = process(*flags, "--out", run, *logs, before=f"{hidden}; sys.path.insert(0, {str(there)!r})")
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in (run / "tensorboard" / "told").read_text().splitlines()]
+    losses = [[event["step"], event["loss"]] for event in metrics(run)]
+    assert [[step, value] for name, value, step in told if name == "loss/train"] == losses
+    validations = [[event["step"], event["val_loss"]] for event in metrics(run, "eval")]
+    assert [[step, value] for name, value, step in told if name == "loss/val"] == validations
+    assert told[0][0] == "config" and told[-1][0] == "closed"
+    assert sum(name == "sample" for name, _, _ in told) == 1
+    logged = [json.loads(line) for line in (run / "told").read_text().splitlines()]
+    seen = [(row["step"], row["loss/val"]) for row in logged if "loss/val" in row]
+    assert seen == [(step, loss) for step, loss in validations]
+    assert logged[0]["name"] == "run" and logged[0]["config"]["lr"] > 0 and logged[-1] == {"finished": True}
+
+
+FAKE_TENSORBOARD = """
+import json, os
+class SummaryWriter:
+    def __init__(self, folder):
+        os.makedirs(folder)
+        self.file = open(folder + "/told", "w")
+    def add_scalar(self, name, value, step): self.file.write(json.dumps([name, value, step]) + "\\n")
+    add_text = add_scalar
+    def close(self):
+        self.add_scalar("closed", 0, 0)
+        self.file.close()
+"""
+FAKE_WANDB = """
+import json
+class Run:
+    def __init__(self, folder): self.file = open(folder + "/told", "w")
+    def tell(self, row): self.file.write(json.dumps(row) + "\\n")
+    def log(self, row, step): self.tell({**row, "step": step})
+    def finish(self):
+        self.tell({"finished": True})
+        self.file.close()
+def init(project, name, dir, config):
+    run = Run(dir)
+    run.tell({"name": name, "config": config})
+    return run
+"""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from tinygpt.cli.corpora import OF_CONFIG, OF_RESUMED, Texts, open_texts, with_t
 from tinygpt.cli.exams import exam_of
 from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
+from tinygpt.cli.journals import Journal, open_journals
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
 from tinygpt.cli.settings import TrainSettings
@@ -49,6 +51,7 @@ class Job:
     resumed: Checkpoint | None = None
     weights: FloatArray | None = None
     minutes: Minutes | None = None  # the run is chosen to fit them
+    journals: tuple[str, ...] = ()  # other programs that are told of it
 
     def state(self) -> State | None:
         from tinygpt.engines.base import State
@@ -61,10 +64,13 @@ class Job:
 class RunHost(ScreenHost):
     """Takes the loop's events and checkpoints to the run's folder, too. Only the main process has one."""
 
-    def __init__(self, *screen: Any, folder: RunFolder | None, settings: TrainSettings) -> None:
+    def __init__(
+        self, *screen: Any, folder: RunFolder | None, settings: TrainSettings, journals: Sequence[Journal]
+    ) -> None:
         super().__init__(*screen)
         self.folder = folder
         self.settings = settings
+        self.journals = journals
 
     def emit(self, event: dict[str, Any]) -> None:
         if event["event"] == "retime":
@@ -73,6 +79,8 @@ class RunHost(ScreenHost):
                 self.folder.write_config(self.settings.as_toml())
         if self.folder is not None:
             self.folder.record(event)
+        for journal in self.journals:
+            journal.event(event)
         super().emit(event)
 
     async def save(self, kind: str, state: State, progress: Progress) -> None:
@@ -114,9 +122,12 @@ def execute(job: Job, output: Output) -> None:
     engine = make_engine(run, choice, job.state())
     run_now(engine.load_corpus(texts.train, texts.val))
     settings = replace(with_texts(job.settings, texts), engine=choice)
-    with prepared_folder(job, settings, texts.corpus.name, progress) if output.main else nullcontext() as folder:
+    with ExitStack() as held:
+        prepared = prepared_folder(job, settings, texts.corpus.name, progress) if output.main else nullcontext()
+        folder = held.enter_context(prepared)
+        journals = held.enter_context(open_journals(job.journals, folder, settings))
         report = RunReport(output, settings, engine, why, texts, folder)
-        reason = train_in(folder, settings, engine, texts, exam, progress, output, report, foreseen)
+        reason = train_in(folder, settings, engine, texts, exam, progress, output, report, foreseen, journals)
     output.require_stdout()
     if reason == "stopped":
         raise typer.Exit(INTERRUPTED)
@@ -132,6 +143,7 @@ def train_in(
     output: Output,
     report: RunReport,
     foreseen: Foreseen | None,
+    journals: Sequence[Journal],
 ) -> str:
     """Run the loop and report on it; why it ended."""
     run, first, device = settings.run, progress.step, engine.describe()
@@ -140,7 +152,7 @@ def train_in(
     report.before(progress, display, exam)
 
     with stop_signals(display.stop_soon, engine.stop) as stop:
-        host = RunHost(output, display, stop, folder=folder, settings=settings)
+        host = RunHost(output, display, stop, folder=folder, settings=settings, journals=journals)
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()
         # The coach knows losses of prose: of a task, what can be foretold is another share of a line.

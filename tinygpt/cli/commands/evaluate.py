@@ -85,7 +85,7 @@ def evaluate(
     text = part_of(choice, "all" if apart else part, checkpoint, output)
     scorer, described = on_engine(checkpoint, exact_choice(engine, device, threads), work_of(checkpoint, text))
     output.facts([("engine", described), ("text", f"{choice.title()} ({part}): {len(text):,} bytes")], LAST_NAME)
-    result = score(scorer, text)
+    result = score(scorer, text, output)
     answers = None if exam is None else run_now(exam.take(scorer, len(exam.questions)))
     run_now(scorer.close())
     if per_byte is not None:
@@ -133,10 +133,17 @@ def work_of(checkpoint: Checkpoint, text: bytes) -> Work:
     return Work(steps=2 * len(text) / model.ctx / train.batch / 3)
 
 
-def score(engine: Engine, text: bytes) -> Evaluation:
+def score(engine: Engine, text: bytes, watched_by: Output | None = None) -> Evaluation:
+    """Whoever watches at a terminal sees a bar, which is gone when all is scored."""
+    from rich.progress import Progress
+
     from tinygpt.evaluation import evaluate as evaluate_text
 
-    return run_now(evaluate_text(engine, text))
+    if watched_by is None or not watched_by.stderr.is_terminal:
+        return run_now(evaluate_text(engine, text))
+    with Progress(console=watched_by.stderr, transient=True) as progress:
+        bar = progress.add_task("bytes", total=len(text) - 1)
+        return run_now(evaluate_text(engine, text, lambda scored: progress.update(bar, completed=scored)))
 
 
 def write_per_byte(path: Path, text: bytes, result: Evaluation) -> None:

@@ -93,10 +93,17 @@ def train(
     json: Annotated[
         bool, option("--json", help="JSON lines of events on stdout, and nothing else", panel=options.OUTPUT)
     ] = False,
+    log: Annotated[
+        list[str] | None,
+        option(
+            "--log", metavar="tensorboard|wandb", help="metrics there too, where it is installed", panel=options.OUTPUT
+        ),
+    ] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
     from tinygpt.cli.beginning import new_job
+    from tinygpt.cli.journals import check_journals
     from tinygpt.cli.resume import resumed_file, resumed_job
     from tinygpt.cli.training import execute
 
@@ -132,4 +139,4 @@ def train(
                     f"{resume} goes on in its own folder: leave out --out, or say --resume {resume}@last"
                 )
         settings = replace(job.settings, engine=changed(job.settings.engine, machine))
-        execute(replace(job, settings=settings, out=out), output)
+        execute(replace(job, settings=settings, out=out, journals=check_journals(log or [])), output)
