@@ -12,6 +12,7 @@ from tinygpt.core.plan.gpu.lowering import GpuLowered
 
 MODERN = {"norm": "rmsnorm", "positions": "rotary", "qk_norm": "on", "activation": "relu2", "biases": "off"}
 MODERN["logit_cap"] = 12.5
+MODERN["norm_place"] = "post"
 GATED = {"activation": "swiglu", "tied_head": "off", "positions": "none", "dropout": 0.2, "grad_accum": 2}
 GATED["label_smoothing"] = 0.1
 MUON = {"optimizer": "muon", "activation": "swiglu", "d_model": 30, "ns_steps": 7, "average": 0.3}

@@ -71,9 +71,9 @@ def adapting(lora):
             self.call("linear", x=x, weight=A, y=low, N=N, O=R, I=self.C, scale=lora.scale)
             self.call("linear", x=low, weight=B, y=self.columns(y), N=N, O=self.C, I=R, accumulate=1)
 
-        def backward_linear(self, dy, x, which, dx, accumulate, slope=None):
+        def backward_linear(self, dy, x, which, dx, accumulate, slope=None, on_top=0):
             """dlow = scale dy[:, columns] B, dB = dy[:, columns]^T low;  dx += dlow A, dA = dlow^T x."""
-            GptProgram.backward_linear(self, dy, x, which, dx, accumulate, slope)
+            GptProgram.backward_linear(self, dy, x, which, dx, accumulate, slope, on_top)
             if not which.endswith("qkv"):
                 return
             (A, B), (dA, dB) = self.of(self.memory.adapter, which), self.of(self.memory.dadapter, which)

@@ -37,16 +37,17 @@ OPTIONS = {
     "unbiased": {"biases": "off", "tied_head": "off", "positions": "none"},
     "qk_norm": {"qk_norm": "on", "activation": "relu2", "heads": 1},
     "dropout": {"dropout": 0.25},
+    "post": {"norm_place": "post", "dropout": 0.25, "grad_accum": 2},
     "capped": {"logit_cap": 2.0, "tied_head": "off"},
     "smooth": {"label_smoothing": 0.25, "grad_accum": 2},
     "modern": MODERN,
-    "gated": {**GATED, **ODD},
+    "gated": {**GATED, **ODD, "norm_place": "post"},
     "bigram": {"kind": "bigram", "grad_accum": 2},
     "all": {**GATED, "dropout": 0.1, "grad_accum": 2},
 }
 ON_A_GPU = {
     "bigram": OPTIONS["bigram"],
-    "odd": {**MODERN, **ODD, "dropout": 0.1, "logit_cap": 3.0},
+    "odd": {**MODERN, **ODD, "dropout": 0.1, "logit_cap": 3.0, "norm_place": "post"},
     "even": {**GATED, "layers": 1, "positions": "none", "norm": "layernorm", "grad_accum": 2, "dropout": 0.3},
 }
 ON_A_GPU["even"]["label_smoothing"] = 0.1

@@ -29,6 +29,14 @@ class ModelConfig(Settings):
         whole("ctx", 64, 1, 1048576, "context length in bytes", "context", fixed=True),
         text("kind", "gpt", ("gpt", "bigram"), "bigram: a table of which byte follows which", fixed=True),
         text("norm", "layernorm", ("layernorm", "rmsnorm"), "how the blocks' inputs are scaled", fixed=True),
+        text(
+            "norm_place",
+            "pre",
+            ("pre", "post"),
+            "norms before each branch, or behind its sum",
+            "norms stand",
+            fixed=True,
+        ),
         text("positions", "learned", ("learned", "rotary", "none"), "how a byte's place is told", fixed=True),
         text("activation", "gelu", ("gelu", "relu2", "swiglu"), "what bends the MLP; swiglu has a gate", fixed=True),
         text("biases", "on", ("on", "off"), "whether linear maps and layer norms add a vector", fixed=True),
@@ -42,6 +50,7 @@ class ModelConfig(Settings):
     ctx: int
     kind: str
     norm: str
+    norm_place: str
     positions: str
     activation: str
     biases: str

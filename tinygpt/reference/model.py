@@ -136,10 +136,11 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """Two additions to the residual stream, each from a normalised copy of it."""
+    """Two additions to the residual stream, each from a normalised copy of it, or normalised themselves."""
 
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
+        self.norm_place = model.norm_place
         self.ln1 = make_norm(model)
         self.attn = Attention(model)
         self.ln2 = make_norm(model)
@@ -147,6 +148,10 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor, cache: LayerCache | None, drop: Drop, place: int) -> Tensor:
         """`drop` has the places `place` and `place` + 1 here."""
+        if self.norm_place == "post":
+            after_attention = self.ln1(x + drop(self.attn(x, cache), place))
+            out: Tensor = self.ln2(after_attention + drop(self.mlp(after_attention), place + 1))
+            return out
         after_attention = x + drop(self.attn(self.ln1(x), cache), place)
         return after_attention + drop(self.mlp(self.ln2(after_attention)), place + 1)
 
@@ -188,7 +193,7 @@ class GPT(ByteModel):
             if model.positions == "learned":
                 self.position_embedding = nn.Embedding(model.ctx, model.d_model)
             self.blocks = nn.ModuleList([Block(model) for _ in range(model.layers)])
-            self.ln_final = make_norm(model)
+            self.ln_final = make_norm(model) if model.norm_place == "pre" else nn.Identity()
             if model.tied_head == "off":
                 self.lm_head = nn.Linear(model.d_model, VOCAB, bias=False)
         self.to_empty(device="cpu")

@@ -19,13 +19,14 @@ MLP = 2  # + 2 i
 class BlockActivations:
     """What a block's forward pass leaves for its backward pass."""
 
-    norm1: Normed
+    into_attention: Normed
     queried: Queried  # its qkv is [N, 3C]
     y: Tensor  # [N, C] attention's output
     lse: "Tensor | None"  # [B, H, T]
-    norm2: Normed
+    out_of_attention: Normed
+    into_mlp: Normed
     bent: Bent  # its h is [N, F]
-    x_out: Tensor  # [N, C] the block's output
+    out_of_mlp: Normed  # its y is the block's output [N, C]
 
 
 class GptProgram(LayeredProgram):
@@ -39,7 +40,7 @@ class GptProgram(LayeredProgram):
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.stream(tokens)
-        self.norm_final = self.norm("f", "ln_final", x)
+        self.norm_final = self.norm_where("pre", "f", "ln_final", x)
         logits = self.rows("logits", VOCAB)
         self.uncapped = self.head(self.norm_final.y, logits)
         return logits
@@ -50,7 +51,7 @@ class GptProgram(LayeredProgram):
         x = self.drop(self.embed(tokens), EMBEDDING, "x.dropped")
         for i in range(self.model.layers):
             self.saved.append(self.forward_block(i, x))
-            x = self.saved[i].x_out
+            x = self.saved[i].out_of_mlp.y
         return x
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -61,16 +62,18 @@ class GptProgram(LayeredProgram):
 
     def forward_block(self, i: int, x: Tensor) -> BlockActivations:
         block, s = f"blocks.{i}.", BlockActivations()
-        s.norm1 = self.norm(block + "a", block + "ln1", x)
+        s.into_attention = self.norm_where("pre", block + "a", block + "ln1", x)
         qkv = self.rows(block + "qkv", 3 * self.C)
-        self.linear(s.norm1.y, block + "attn.qkv", qkv)
+        self.linear(s.into_attention.y, block + "attn.qkv", qkv)
         s.queried = self.queries(block + "qkv", qkv, self.table)
         s.y = self.rows(block + "y", self.C)
         self.attention(i, s)
         x_mid = self.branch(s.y, block + "attn.o_proj", x, block + "x_mid", ATTENTION + 2 * i)
-        s.norm2 = self.norm(block + "b", block + "ln2", x_mid)
-        s.bent = self.bend(block, s.norm2.y)
-        s.x_out = self.branch(s.bent.h, block + "mlp.fc_out", x_mid, block + "x_out", MLP + 2 * i)
+        s.out_of_attention = self.norm_where("post", block + "b", block + "ln1", x_mid)
+        s.into_mlp = self.norm_where("pre", block + "b", block + "ln2", s.out_of_attention.y)
+        s.bent = self.bend(block, s.into_mlp.y)
+        x_out = self.branch(s.bent.h, block + "mlp.fc_out", s.out_of_attention.y, block + "x_out", MLP + 2 * i)
+        s.out_of_mlp = self.norm_where("post", block + "c", block + "ln2", x_out)
         return s
 
     def attention(self, i: int, s: BlockActivations) -> None:
@@ -82,20 +85,20 @@ class GptProgram(LayeredProgram):
     def backward(self, tokens: Tensor, dlogits: Tensor, accumulate: int) -> None:
         df = self.rows("df", self.C)
         self.backward_head(dlogits, self.uncapped, self.norm_final.y, df, accumulate)
-        dx = self.rows("dx", self.C)
-        self.backward_norm(df, self.norm_final, None, dx, accumulate)
+        dx = self.backward_norm("dx", df, self.norm_final, None, accumulate)
         for i in range(self.model.layers - 1, -1, -1):
             dx = self.backward_block(i, self.saved[i], dx, accumulate)
         self.backward_embed(tokens, self.drop(dx, EMBEDDING, "dx.dropped"), accumulate)
 
     def backward_block(self, i: int, s: BlockActivations, dx_out: Tensor, accumulate: int) -> Tensor:
-        block = f"blocks.{i}."
+        block, on_top = f"blocks.{i}.", int(self.model.norm_place == "post")
+        dx_out = self.backward_norm(block + "dx_out", dx_out, s.out_of_mlp, None, accumulate)
         dh = self.rows(block + "dh", self.F)
         self.backward_branch(dx_out, s.bent.h, block + "mlp.fc_out", dh, accumulate, MLP + 2 * i, slope=s.bent.slope)
-        db = self.rows(block + "db", self.C)
-        self.backward_bend(block, s.bent, dh, s.norm2.y, db, accumulate)
-        dx_mid = self.rows(block + "dx_mid", self.C)
-        self.backward_norm(db, s.norm2, dx_out, dx_mid, accumulate)
+        db = self.backward_input(block + "db", s.into_mlp, dx_out)
+        self.backward_bend(block, s.bent, dh, s.into_mlp.y, db, accumulate, on_top)
+        dx_mid = self.backward_norm(block + "dx_mid", db, s.into_mlp, dx_out, accumulate)
+        dx_mid = self.backward_norm(block + "dx_mid", dx_mid, s.out_of_attention, None, accumulate)
         dy = self.rows(block + "dy", self.C)
         self.backward_branch(dx_mid, s.y, block + "attn.o_proj", dy, accumulate, ATTENTION + 2 * i)
         dqkv = self.rows(block + "dqkv", 3 * self.C)
@@ -104,11 +107,9 @@ class GptProgram(LayeredProgram):
             D=self.D,
         )  # fmt: skip
         dqkv = self.backward_queries(block + "dqkv", s.queried, dqkv, self.table)
-        da = self.rows(block + "da", self.C)
-        self.backward_linear(dqkv, s.norm1.y, block + "attn.qkv", da, accumulate)
-        dx = self.rows(block + "dx", self.C)
-        self.backward_norm(da, s.norm1, dx_mid, dx, accumulate)
-        return dx
+        da = self.backward_input(block + "da", s.into_attention, dx_mid)
+        self.backward_linear(dqkv, s.into_attention.y, block + "attn.qkv", da, accumulate, on_top=on_top)
+        return self.backward_norm(block + "dx", da, s.into_attention, dx_mid, accumulate)
 
     def backward_embed(self, tokens: Tensor, dx: Tensor, accumulate: int) -> None:
         g = self.memory.grad
@@ -123,7 +124,7 @@ class GptProgram(LayeredProgram):
     def last_logits(self, row: Tensor, logits: Tensor) -> None:
         """The logits [V] that follow one row [1, C] of the last block's output."""
         self.N = 1
-        self.head(self.norm("f", "ln_final", row).y, logits)
+        self.head(self.norm_where("pre", "f", "ln_final", row).y, logits)
 
 
 class GptPrefill(GptProgram):

@@ -12,7 +12,8 @@ from tinygpt.core.models.model import ModelProgram
 from tinygpt.core.ops.linear import GELU, RELU2
 from tinygpt.core.ops.op import Tensor
 
-Normed = namedtuple("Normed", ("which", "x", "y", "mean", "rstd"))  # mean: of a layer norm
+# mean: of a layer norm; where no norm stands, y is x and there is no `which`
+Normed = namedtuple("Normed", ("which", "x", "y", "mean", "rstd"))
 Queried = namedtuple("Queried", ("qkv", "normed", "rstd"))  # qkv: what attention takes; the others: of qk_norm
 Bent = namedtuple("Bent", ("h", "slope", "gate_up"))  # slope: the activation's; gate_up: of a gated one instead
 KINDS = {"gelu": GELU, "relu2": RELU2}
@@ -32,19 +33,32 @@ class LayeredProgram(ModelProgram):
         self.call("linear", x=x, weight=weight, bias=bias, residual=residual, y=y, N=self.N, O=O, I=I)
 
     def backward_linear(
-        self, dy: Tensor, x: Tensor, which: str, dx: Tensor, accumulate: int, slope: Tensor | None = None
+        self,
+        dy: Tensor,
+        x: Tensor,
+        which: str,
+        dx: Tensor,
+        accumulate: int,
+        slope: Tensor | None = None,
+        on_top: int = 0,
     ) -> None:
-        """dx = dy W (* slope), dW (+)= dy^T x, db (+)= column sums of dy."""
+        """dx = dy W (* slope), or with `on_top` added to it, dW (+)= dy^T x, db (+)= column sums of dy."""
         weight = self.weight[which + ".weight"]
         dweight, dbias = self.memory.grad[which + ".weight"], self.memory.grad.get(which + ".bias")
         O, I = weight.shape  # noqa: E741
-        self.call("linear_backward_input", dy=dy, weight=weight, slope=slope, dx=dx, N=self.N, O=O, I=I)
+        self.call(
+            "linear_backward_input", dy=dy, weight=weight, slope=slope, dx=dx, N=self.N, O=O, I=I, accumulate=on_top
+        )
         self.call(
             "linear_backward_weight", dy=dy, x=x, dweight=dweight, dbias=dbias, N=self.N, O=O, I=I,
             accumulate=accumulate,
         )  # fmt: skip
 
     # --- norms -----------------------------------------------------------------------------------------------
+
+    def norm_where(self, place: str, name: str, which: str, x: Tensor) -> Normed:
+        """A norm, if that is the place where this model has its norms."""
+        return self.norm(name, which, x) if self.model.norm_place == place else Normed(None, x, x, None, None)
 
     def norm(self, name: str, which: str, x: Tensor) -> Normed:
         gain, bias = self.weight[which + ".weight"], self.weight.get(which + ".bias")
@@ -58,20 +72,27 @@ class LayeredProgram(ModelProgram):
         )
         return Normed(which, x, y, mean, rstd)
 
-    def backward_norm(self, dy: Tensor, s: Normed, residual: Tensor | None, dx: Tensor, accumulate: int) -> None:
-        """dx = the gradient through the norm (+ residual)."""
-        gain = self.weight[s.which + ".weight"]
+    def backward_input(self, name: str, s: Normed, residual: Tensor) -> Tensor:
+        """Where the gradient of a branch's input goes: on top of the residual's, if there is no norm to add that."""
+        return self.rows(name, self.C) if s.which else residual
+
+    def backward_norm(self, name: str, dy: Tensor, s: Normed, residual: Tensor | None, accumulate: int) -> Tensor:
+        """The gradient through the norm (+ residual)."""
+        if not s.which:
+            return dy
+        dx, gain = self.rows(name, self.C), self.weight[s.which + ".weight"]
         dgain, dbias = self.memory.grad[s.which + ".weight"], self.memory.grad.get(s.which + ".bias")
         if self.model.norm == "rmsnorm":
             self.call(
                 "rmsnorm_backward", dy=dy, x=s.x, gain=gain, rstd=s.rstd, dresidual=residual, dx=dx, dgain=dgain,
                 N=self.N, C=self.C, accumulate=accumulate,
             )  # fmt: skip
-            return
+            return dx
         self.call(
             "layernorm_backward", dy=dy, x=s.x, gain=gain, mean=s.mean, rstd=s.rstd, dresidual=residual, dx=dx,
             dgain=dgain, dbias=dbias, N=self.N, C=self.C, accumulate=accumulate,
         )  # fmt: skip
+        return dx
 
     # --- what lies between the projection to q, k and v and the attention ------------------------------------
 
@@ -129,12 +150,14 @@ class LayeredProgram(ModelProgram):
         )  # fmt: skip
         return Bent(h, slope, None)
 
-    def backward_bend(self, block: str, s: Bent, dh: Tensor, x: Tensor, dx: Tensor, accumulate: int) -> None:
+    def backward_bend(
+        self, block: str, s: Bent, dh: Tensor, x: Tensor, dx: Tensor, accumulate: int, on_top: int
+    ) -> None:
         """`dh` has the slope in it already, where there is one."""
         if s.gate_up is not None:
             dy, dh = dh, self.rows(block + "dgate_up", 2 * self.F)
             self.call("swiglu_backward", dy=dy, gate_up=s.gate_up, dgate_up=dh, N=self.N, F=self.F)
-        self.backward_linear(dh, x, block + "mlp.fc_in", dx, accumulate)
+        self.backward_linear(dh, x, block + "mlp.fc_in", dx, accumulate, on_top=on_top)
 
     # --- logits ----------------------------------------------------------------------------------------------
 

@@ -24,7 +24,8 @@ def outer_rows(model: ModelConfig) -> "list[Row]":
     rows: list[Row] = [("token_embedding.weight", (VOCAB, C), INIT_STD, 0.0)]
     if model.positions == "learned":
         rows.append(("position_embedding.weight", (model.ctx, C), INIT_STD, 0.0))
-    rows += norm_rows(model, "ln_final")
+    if model.norm_place == "pre":
+        rows += norm_rows(model, "ln_final")
     if model.tied_head == "off":
         rows.append(("lm_head.weight", (VOCAB, C), INIT_STD, 0.0))
     return rows
