@@ -15,9 +15,9 @@ from tinygpt.cli.display import rate
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.budget.choose import Asked, Option, Survey, sizes
+from tinygpt.core.budget.facts import option_facts, tokens_of, verdict
 from tinygpt.core.budget.hardness import hardness
-from tinygpt.core.budget.law import RECIPE, TextFacts, predict
-from tinygpt.core.budget.law_numbers import LAW
+from tinygpt.core.budget.law import RECIPE, TextFacts
 from tinygpt.core.budget.pace import Pace
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, instead
@@ -50,6 +50,9 @@ class Foreseen(NamedTuple):
 
     def pace(self) -> Pace:
         return Pace(time.perf_counter(), self.deadline, self.option)
+
+    def verdict(self, run: RunConfig, reached: float) -> dict[str, Any]:
+        return verdict(self.option, self.text, run, reached)
 
 
 def asked_minutes(
@@ -120,7 +123,7 @@ def settled(settings: TrainSettings, seconds: float) -> EngineChoice:
 def tell(asked: Minutes, text: TextFacts, options: list[Option], best: Option, device: str, output: Output) -> None:
     if output.json:
         event = {"event": "budget", "step": 0, "minutes": asked.minutes, "hardness": text.hardness, "device": device}
-        facts = {"options": [facts_of(option, text) for option in options], "chosen": facts_of(best, text)}
+        facts = {"options": [option_facts(option, text) for option in options], "chosen": option_facts(best, text)}
         output.display("").event(event | facts)
     output.console.print(table_of(options, best, text))
     output.say()
@@ -133,25 +136,6 @@ def tell(asked: Minutes, text: TextFacts, options: list[Option], best: Option, d
             f"only learn the text by heart."
         )
     output.say()
-
-
-def tokens_of(option: Option) -> int:
-    train = option.run.train
-    return int(train.steps * train.batch * option.run.model.ctx)
-
-
-def facts_of(option: Option, text: TextFacts) -> dict[str, Any]:
-    train, prediction = option.run.train, option.prediction
-    return {
-        "preset": option.preset,
-        "batch": train.batch,
-        "dropout": train.dropout,
-        "seconds_per_step": option.speed.step,
-        "steps": train.steps,
-        "tokens": tokens_of(option),
-        "epochs": tokens_of(option) / text.train_bytes,
-        "predicted": prediction._asdict(),
-    }
 
 
 def table_of(options: list[Option], best: Option, text: TextFacts) -> Table:
@@ -172,12 +156,3 @@ def table_of(options: list[Option], best: Option, text: TextFacts) -> Table:
             f"{option.prediction.loss:.2f}",
         )
     return table
-
-
-def verdict(foreseen: Foreseen, run: RunConfig, reached: float) -> dict[str, Any]:
-    """How good the prediction was, as an event. Of a run that was given another length, `retimed` is what to expect."""
-    option = foreseen.option
-    event = {"event": "verdict", "predicted": option.prediction._asdict(), "reached": reached}
-    if run.train.steps != option.run.train.steps:
-        event["retimed"] = predict(LAW, option.preset, run, foreseen.text).loss
-    return event | {"off": abs(event.get("retimed", option.prediction.loss) / reached - 1.0)}

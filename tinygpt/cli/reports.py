@@ -124,9 +124,7 @@ class RunReport:
 
     def judge(self, reason: str, foreseen: Foreseen | None, reached: float | None, display: Display) -> None:
         if foreseen is not None and reason == "finished" and reached is not None:
-            from tinygpt.cli.budgeting import verdict
-
-            self.judged = verdict(foreseen, self.settings.run, reached)
+            self.judged = foreseen.verdict(self.settings.run, reached)
             display.event(self.judged)
 
     def ended(self, reason: str, progress: Progress, train_loss: float | None, display: Display) -> None:

@@ -188,7 +188,7 @@ class Survey:
             self.options.append(option)
             if self.on_option is not None:
                 self.on_option(option)
-        return option, engine.threads is None
+        return option, not engine.threads
 
 
 def best_of(options: "list[Option]") -> Option:

@@ -17,8 +17,24 @@ DISTINCT = 512  # above the number of bytes that can follow: a context's count a
 
 def hardness(train: bytes, held_out: bytes) -> float:
     """Nats per byte of `held_out`, by what follows what in `train`."""
+    return hardness_of(pieces(train, LEARNED), pieces(held_out, SCORED))
+
+
+def pieces(text: bytes, length: int) -> "list[bytes]":
+    return [text[start : start + size] for start, size in places(len(text), length)]
+
+
+def places(text_bytes: int, length: int) -> "list[list[int]]":
+    """(start, size) of about so many bytes of a text, in pieces that lie evenly."""
+    if text_bytes <= length:
+        return [[0, text_bytes]]
+    size = length // PIECES
+    return [[i * (text_bytes - size) // (PIECES - 1), size] for i in range(PIECES)]
+
+
+def hardness_of(learned: "list[bytes]", scored: "list[bytes]") -> float:
+    """By what follows what in the one, of the other."""
     names = [0] * 256  # of the bytes that occur, from 1 on: numbers that stay small are quick in MicroPython
-    learned = sampled(train, LEARNED)
     occurring: set[int] = set()
     for piece in learned:
         occurring.update(piece)
@@ -26,16 +42,7 @@ def hardness(train: bytes, held_out: bytes) -> float:
         names[byte] = name + 1
     base = len(occurring) + 1
     table = learn([[names[byte] for byte in piece] for piece in learned], base)
-    return score(table, [[names[byte] for byte in piece] for piece in sampled(held_out, SCORED)], base)
-
-
-def sampled(text: bytes, length: int) -> "list[bytes]":
-    """About so many bytes, in pieces that lie evenly."""
-    if len(text) <= length:
-        return [text]
-    size = length // PIECES
-    starts = [i * (len(text) - size) // (PIECES - 1) for i in range(PIECES)]
-    return [text[start : start + size] for start in starts]
+    return score(table, [[names[byte] for byte in piece] for piece in scored], base)
 
 
 def learn(pieces: "list[list[int]]", base: int) -> "Table":

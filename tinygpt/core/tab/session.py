@@ -20,6 +20,7 @@ from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
 from tinygpt.core.run.sampler import generate
 from tinygpt.core.run.trainer import Diverged, Host, Trainer
+from tinygpt.core.tab.budget import Timed
 from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState
 from tinygpt.core.text import decode
 from tinygpt.core.wording import in_labels
@@ -110,7 +111,8 @@ class Session:
 
     The request: preset and recipe, changes, bytes (of the corpus; none where the model only writes); what it goes on
     `from`: a file as tab/file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else
-    WebAssembly is; `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own.
+    WebAssembly is; `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own;
+    `budget` as tab/budget.py states it, where that has chosen the run.
     """
 
     @labelled
@@ -129,6 +131,8 @@ class Session:
                 f"this model has {self.config.model.layers:,} layers, and a tab plans at most {DEEPEST}; "
                 f"use the terminal, as by: tinygpt sample FILE"
             )
+        budget = asked.get("budget")
+        self.timed = None if budget is None else Timed(budget, asked["preset"], self.config)
         self.memory = asked.get("memory")
         self.machine = TabMachine(asked.get("device"))
         self.prompt = (asked.get("prompt") or "\n").encode()
@@ -200,10 +204,15 @@ class Session:
         try:
             sizes, band = (self.train_bytes, self.val_bytes), band_of(self.config, self.train_bytes)
             coach = Coach(self.config, self.train_bytes, band=band)
+            pace = None if self.timed is None else self.timed.pace(host.now())
             trainer = Trainer(
-                self.config, self.engine, host, sizes[0], sizes[1], self.progress, self.prompt, coach=coach
+                self.config, self.engine, host, sizes[0], sizes[1], self.progress, self.prompt, coach=coach, pace=pace
             )
-            return json.dumps({"reason": await trainer.run(), "step": self.progress.step})
+            reason = await trainer.run()
+            self.config = trainer.config  # it may have been given another length
+            if self.timed is not None and reason == "finished" and self.progress.best_val is not None:
+                host.emit(self.timed.verdict(self.config, self.progress.best_val))
+            return json.dumps({"reason": reason, "step": self.progress.step})
         except Diverged as error:
             return json.dumps({"reason": "diverged", "step": self.progress.step, "message": in_labels(str(error))})
         except TinyGPTError as error:

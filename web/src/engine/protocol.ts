@@ -86,7 +86,29 @@ export type CoreEvent =
   | { event: "eval"; step: number; val_loss: number; best: boolean; band?: [low: number, high: number] } // of sound runs by then
   | { event: "sample"; step: number; text: string }
   | { event: "advice"; step: number; kind: string; text: string } // what looks wrong and what to try
-  | { event: "checkpoint"; step: number; kind: "last" | "best" };
+  | { event: "checkpoint"; step: number; kind: "last" | "best" }
+  | { event: "option"; option: BudgetOption } // a budget has measured a size
+  | { event: "retime"; step: number; steps: number } // a run within a budget has another length
+  | { event: "verdict"; predicted: Expected; reached: number; retimed?: number; off: number }; // how good a prediction was
+
+/** A validation loss to expect; about nineteen of twenty runs end from low to high. */
+export interface Expected {
+  loss: number;
+  low: number;
+  high: number;
+}
+
+/** A run that would fit a budget: core/budget/facts.py. */
+export interface BudgetOption {
+  preset: string;
+  batch: number;
+  dropout: number;
+  seconds_per_step: number;
+  steps: number;
+  tokens: number;
+  epochs: number;
+  predicted: Expected;
+}
 
 export type StopReason = "finished" | "early-stop" | "stopped" | "diverged";
 

@@ -3,7 +3,7 @@ import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/m
 import type { Place, Player } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
 import type { Front, Reader } from "./modelfile.ts";
-import type { RunConfig } from "./protocol.ts";
+import type { BudgetOption, RunConfig } from "./protocol.ts";
 
 const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan, and is swept at every return to JavaScript
 
@@ -16,6 +16,27 @@ export interface Request {
   from?: Pick<Front, "config" | "progress">; // what to go on from
   device?: DeviceFacts; // of the GPU to plan for; absent: plan for WebAssembly
   memory?: { reported: number | null }; // bytes; absent: the GPU has its own
+  budget?: Record<string, unknown>; // of a run that a Budget has chosen: it ends on time
+}
+
+/** What tab/budget.py is asked for. */
+export interface BudgetRequest extends Pick<Request, "device"> {
+  seconds: number;
+  bytes: number; // of the text
+  presets?: string[]; // to choose from; absent: all of which it is known what to expect
+  changes?: Request["changes"]; // settings that stay as they are
+}
+
+export type BudgetAnswer =
+  | { chosen: BudgetOption; request: Pick<Request, "preset" | "recipe" | "changes" | "budget"> }
+  | { error: string }
+  | { stopped: true };
+
+/** A Budget of tab/budget.py; every text is JSON. */
+export interface Budget {
+  wanted(): string; // [start, size][][]: of the training part and of the held-out part
+  /** `pieces`: those bytes, as numbers. The answer is a BudgetAnswer; each size that was measured comes as an event before. */
+  choose(page: Pick<Page, "now" | "emit" | "stopping" | "open" | "startValues" | "zeros">, train: Uint8Array, val: Uint8Array, pieces: string): Promise<string>;
 }
 
 export interface Plan {
@@ -62,8 +83,13 @@ interface Tab {
   Session(request: string): Session;
 }
 
+interface BudgetModule {
+  Budget(request: string): Budget;
+}
+
 export interface Python {
   session(request: Request): Session;
+  budget(request: BudgetRequest): Budget;
   reader: Reader; // of .tinygpt files
   /** Runs a script; for tests. */
   run(script: string): void;
@@ -83,10 +109,11 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import file, session");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, file, session");
   const tab = python.globals.get("session") as Tab;
   return {
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
+    budget: (request) => sentence(() => (python.globals.get("budget") as BudgetModule).Budget(JSON.stringify(request))),
     reader: python.globals.get("file") as Reader,
     run: (script) => python.runPython(script),
   };

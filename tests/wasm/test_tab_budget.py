@@ -1,0 +1,86 @@
+"""A budget in the tab: for so many seconds the page gets the run that makes the most of them, and it ends on time."""
+
+import json
+
+import pytest
+
+from tinygpt.core.budget.hardness import hardness
+from tinygpt.core.budget.law import TextFacts, predict
+from tinygpt.core.budget.law_numbers import LAW
+from tinygpt.core.corpus import train_bytes
+from tinygpt.core.presets import cut_short, preset
+
+SECONDS = 8
+TEXT = "".join(f"On day {day} they saw {day * day % 97} ships and {day % 13} whales.\n" for day in range(800))
+CODE = """
+const { startPython, bridge } = await import("/engine/python.ts");
+const { WasmPlayer } = await import("/engine/wasmplayer.ts");
+const files = await (await fetch("/python.json")).json();
+globalThis.python ??= await startPython(files, "/micropython/micropython.wasm");
+const kernels = async (file) => (await fetch("/kernels/" + file)).arrayBuffer();
+const text = new TextEncoder().encode(TEXT);
+const cut = TRAIN_BYTES;
+const [train, val] = [text.subarray(0, cut), text.subarray(cut)];
+const events = [], players = [];
+let left = OPTIONS;
+const page = {
+  open: async (playbook) => {
+    players.push(await WasmPlayer.create(JSON.parse(playbook), { kernels, threads: 1 }));
+    return bridge(players.at(-1), () => false, (error) => { throw error; });
+  },
+  now: () => performance.now() / 1000,
+  emit: (event) => { events.push(JSON.parse(event)); if (events.at(-1).event === "option") left--; },
+  stopping: () => left <= 0,
+  requests: () => "[]",
+  keep: () => undefined,
+};
+const began = page.now();
+const budget = python.budget({ bytes: text.length, ...REQUEST });
+const parts = JSON.parse(budget.wanted());
+const pieces = [train, val].map((part, i) => parts[i].map(([at, size]) => Array.from(part.subarray(at, at + size))));
+const answer = JSON.parse(await budget.choose(page, train, val, JSON.stringify(pieces)));
+if (!answer.request) return { answer, events, players: players.length };
+const session = python.session({ bytes: text.length, ...answer.request });
+const plan = JSON.parse(session.plan());
+await session.open(page, train, val, null);
+const ended = JSON.parse(await session.train());
+players.at(-1).close();
+return { answer, events, ended, plan, took: page.now() - began };
+"""
+
+
+def asked(chromium, options=99, **request):
+    values = {"TEXT": TEXT, "TRAIN_BYTES": train_bytes(len(TEXT), 0.1), "REQUEST": request, "OPTIONS": options}
+    code = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items())
+    return chromium.ask("evaluate", code=code + CODE)[0]["value"]
+
+
+def test_the_run_that_is_chosen_is_trained_and_judged(chromium):
+    got = asked(chromium, seconds=SECONDS, presets=["tiny", "small"], changes={"seed": 7})
+    assert "chosen" in got["answer"], got["answer"]
+    chosen, request, events = got["answer"]["chosen"], got["answer"]["request"], got["events"]
+    options = [event["option"] for event in events if event["event"] == "option"]
+    assert [option["preset"] for option in options] in (["tiny"], ["tiny", "small"])
+    assert chosen["preset"] == request["preset"] and request["recipe"] == "modern"
+
+    cut = train_bytes(len(TEXT), 0.1)
+    text = TEXT.encode()
+    run = cut_short(preset(request["preset"], "modern"), request["changes"])
+    facts = TextFacts(cut, hardness(text[:cut], text[cut:]))
+    assert chosen["predicted"]["loss"] == pytest.approx(predict(LAW, chosen["preset"], run, facts).loss, rel=1e-5)
+    assert run.train.seed == 7 and run.train.steps == chosen["steps"]
+    assert got["plan"]["config"] == run.as_dict()
+
+    verdict = events[-1]
+    evals = [event["val_loss"] for event in events if event["event"] == "eval"]
+    assert verdict["event"] == "verdict" and verdict["reached"] == min(evals)
+    assert got["ended"]["reason"] == "finished"
+    lengths = [chosen["steps"]] + [event["steps"] for event in events if event["event"] == "retime"]
+    assert got["ended"]["step"] == lengths[-1]
+    assert got["took"] < 2 * SECONDS  # this machine may have other work
+
+
+def test_a_stop_and_an_impossible_wish_are_answered(chromium):
+    stopped = asked(chromium, options=1, seconds=60)
+    assert stopped["answer"] == {"stopped": True} and stopped["players"] == 1
+    assert "give it more minutes" in asked(chromium, seconds=0.001, presets=["tiny"])["answer"]["error"]

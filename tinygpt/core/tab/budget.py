@@ -1,0 +1,115 @@
+"""So many seconds in a browser tab: which run makes the most of them. What crosses is JSON, as in session.py."""
+
+import json
+
+from tinygpt.core.budget.choose import Asked, Option, Survey, sizes
+from tinygpt.core.budget.facts import option_facts, verdict
+from tinygpt.core.budget.hardness import LEARNED, SCORED, hardness_of, places
+from tinygpt.core.budget.law import RECIPE, Prediction, TextFacts
+from tinygpt.core.budget.pace import Pace
+from tinygpt.core.config import SampleConfig, TrainConfig
+from tinygpt.core.corpus import train_bytes
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset
+from tinygpt.core.tab.engine import Held, TabEngine, TabMachine
+from tinygpt.core.wording import in_labels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tinygpt.core.config import RunConfig
+
+
+class Stopped(Exception):
+    """The page does not want it any more."""
+
+
+class Budget:
+    """Measures, chooses, and states the run as a session's request has it.
+
+    The request: seconds, from when `choose` is called; bytes of the corpus; `presets` to choose from (absent: all that
+    the law knows) and `changes`, settings that stay as they are; `device` as in a session's.
+    """
+
+    def __init__(self, request: str) -> None:
+        asked = json.loads(request)
+        self.seconds = float(asked["seconds"])
+        self.names = asked.get("presets") or sizes()
+        self.stated = asked.get("changes") or {}
+        self.machine = TabMachine(asked.get("device"))
+        self.train_bytes = train_bytes(asked["bytes"], self.stated.get("val_fraction", TrainConfig().val_fraction))
+        self.val_bytes = asked["bytes"] - self.train_bytes
+        self.page: Any = None
+
+    def wanted(self) -> str:
+        """[[start, size], ...] of the training part and of the held-out part: what is looked at to judge the text."""
+        return json.dumps([places(self.train_bytes, LEARNED), places(self.val_bytes, SCORED)])
+
+    async def choose(self, page: "Any", train: "Any", val: "Any", pieces: str) -> str:
+        """`pieces` are the bytes that are wanted, as numbers. Every size that was measured is told of by an event.
+
+        JSON: `request` has what a session is asked for beside its text, `chosen` the facts of that run; or the sentence
+        of an error, or `stopped`.
+        """
+        self.page = self.machine.page = page
+        began = float(page.now())
+        try:
+            learned, scored = [[bytes(piece) for piece in part] for part in json.loads(pieces)]
+            text = TextFacts(self.train_bytes, hardness_of(learned, scored))
+
+            async def opened(run: "RunConfig") -> TabEngine:
+                engine = TabEngine(run, self.machine, None, self)
+                await engine.load_corpus(Held(train, self.train_bytes), Held(val, self.val_bytes))
+                return engine
+
+            def told(option: Option) -> None:
+                page.emit(json.dumps({"event": "option", "option": option_facts(option, text)}))
+                if page.stopping():
+                    raise Stopped
+
+            asked = Asked(text, self.val_bytes, self.names, self.stated, SampleConfig().tokens)
+            survey = Survey(asked, opened, page.now, began + self.seconds, told)
+            best = await survey.choose()
+        except Stopped:
+            return json.dumps({"stopped": True})
+        except TinyGPTError as error:
+            return json.dumps({"error": in_labels(str(error))})
+        return json.dumps({"chosen": option_facts(best, text), "request": request_of(best, text, survey.deadline)})
+
+    async def attend(self) -> None:
+        """Nothing is asked of a model that is only measured."""
+
+
+def request_of(option: Option, text: TextFacts, deadline: float) -> "dict[str, Any]":
+    """Of a session: the run by its preset, and what `Timed` needs."""
+    usual, chosen = preset(option.preset, RECIPE).train.as_dict(), option.run.train.as_dict()
+    return {
+        "preset": option.preset,
+        "recipe": RECIPE,
+        "changes": {name: chosen[name] for name in chosen if chosen[name] != usual[name] or name == "warmup"},
+        "budget": {
+            "deadline": deadline,
+            "prediction": list(option.prediction),
+            "text": list(text),
+            "aside": option.aside,
+            "end": option.end,
+            "allSteps": option.all_steps,
+        },
+    }
+
+
+class Timed:
+    """A run that a budget has chosen, in its session."""
+
+    def __init__(self, budget: "dict[str, Any]", name: str, run: "RunConfig") -> None:
+        self.deadline = budget["deadline"]
+        self.text = TextFacts(*budget["text"])
+        prediction = Prediction(*budget["prediction"])
+        self.option = Option(name, run, prediction, None, budget["aside"], budget["end"], budget["allSteps"])
+
+    def pace(self, now: float) -> Pace:
+        return Pace(now, self.deadline, self.option)
+
+    def verdict(self, run: "RunConfig", reached: float) -> "dict[str, Any]":
+        return verdict(self.option, self.text, run, reached)
