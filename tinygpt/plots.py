@@ -29,7 +29,11 @@ def smoothed(values: Sequence[float], reach: int) -> list[float]:
 
 
 def save_loss_plot(path: Path, title: str, train: Points, val: Points, exams: Points = ()) -> None:
-    """Draw (step, loss) points of training, their smoothed course, validation, and what share of exams was right."""
+    save(draw_losses(title, train, val, exams), path)
+
+
+def draw_losses(title: str, train: Points, val: Points, exams: Points = ()) -> Any:
+    """(step, loss) points of training, their smoothed course, validation, and what share of exams was right."""
     figure, axes = blank(title, "step", "cross-entropy (nats per byte)")
     if train:
         steps = [step for step, _ in train]
@@ -68,7 +72,7 @@ def save_loss_plot(path: Path, title: str, train: Points, val: Points, exams: Po
         lines += draw_exams(axes, exams)
     if lines:
         axes.legend(handles=lines, frameon=False, labelcolor=INK)
-    save(figure, path)
+    return figure
 
 
 def draw_exams(axes: Any, exams: Points) -> list[Any]:

@@ -61,6 +61,58 @@ def nucleus(weights: list[float], top_p: float) -> int:
     return len(weights)
 
 
+class Text:
+    """What an engine writes behind a prompt, block by block; it ends early behind the first of `stops` that it writes.
+
+    Positions are absolute, so a full window cannot slide by one: it restarts from its newer half.
+    """
+
+    def __init__(
+        self, engine: "Any", ctx: int, prompt: bytes, settings: SampleConfig, stops: "tuple[bytes, ...]" = ()
+    ) -> None:
+        self.engine = engine
+        self.ctx = ctx
+        self.settings = settings
+        self.stops = stops
+        self.stop_bytes = b"".join([stop for stop in stops if len(stop) == 1])  # at these the engine itself stops
+        self.seen = bytes(prompt[-ctx:]) or b"\n"
+        self.cached = 0  # bytes that the engine has read
+        self.out = b""
+        self.ended = False
+        self.rate = Rate()
+
+    async def more(self, now: "Callable[[], float] | None" = None) -> bytes:
+        """The next bytes; none once it has ended. With a clock so many at a time that a reader sees them flow, and that
+        a stop is heard."""
+        if self.ended:
+            return b""
+        if 0 < self.cached < self.ctx:
+            made = await self.block(now)
+        else:
+            if self.cached:
+                self.seen = self.seen[-(self.ctx // 2 + 1) :]
+            self.cached = len(self.seen)
+            made = await self.engine.begin_text(self.seen, self.settings, len(self.out), self.stop_bytes)
+        end = behind_stop(self.out, made, self.stops)
+        if end:
+            made = made[:end]
+        self.out += made
+        self.seen = (self.seen + made)[-self.ctx :]
+        self.ended = end > 0 or not made or len(self.out) == self.settings.tokens
+        return bytes(made)
+
+    async def block(self, now: "Callable[[], float] | None") -> bytes:
+        most = min(BLOCK, self.settings.tokens - len(self.out), self.ctx - self.cached)
+        if now is None:
+            made = await self.engine.continue_text(most)
+        else:
+            began = now()
+            made = await self.engine.continue_text(self.rate.fitting(HEARD, most))
+            self.rate.add(len(made), now() - began)
+        self.cached += len(made)
+        return bytes(made)
+
+
 async def generate(
     engine: "Any",
     ctx: int,
@@ -70,42 +122,14 @@ async def generate(
     on_bytes: "Callable[[bytes], Any] | None" = None,
     now: "Callable[[], float] | None" = None,
 ) -> bytes:
-    """The bytes that follow `prompt`; ends early behind the first of `stops` that it writes.
-
-    `on_bytes` sees bytes as they come and ends the text by returning False. They come in blocks, with a clock so many
-    at a time that a reader sees them flow and a stop is heard. Positions are absolute, so a full window cannot slide by
-    one: it restarts from its newer half.
-    """
-    seen = bytes(prompt[-ctx:]) or b"\n"
-    cached = len(seen)
-    out = b""
-    rate = Rate()
-    stop_bytes = b"".join([stop for stop in stops if len(stop) == 1])  # at these the engine itself stops
-    made = await engine.begin_text(seen, settings, 0, stop_bytes)
+    """The whole of a Text. `on_bytes` sees bytes as they come and ends it by returning False."""
+    text = Text(engine, ctx, prompt, settings, stops)
+    made = await text.more(now)
     while made:
-        end = behind_stop(out, made, stops)
-        if end:
-            made = made[:end]
-        out += made
-        seen = (seen + made)[-ctx:]
         if on_bytes is not None and on_bytes(made) is False:
             break
-        if end or len(out) == settings.tokens:
-            break
-        if cached < ctx:
-            block = min(BLOCK, settings.tokens - len(out), ctx - cached)
-            if now is None:
-                made = await engine.continue_text(block)
-            else:
-                began = now()
-                made = await engine.continue_text(rate.fitting(HEARD, block))
-                rate.add(len(made), now() - began)
-            cached += len(made)
-        else:
-            seen = seen[-(ctx // 2 + 1) :]
-            cached = len(seen)
-            made = await engine.begin_text(seen, settings, len(out), stop_bytes)
-    return out
+        made = await text.more(now)
+    return text.out
 
 
 def behind_stop(before: bytes, made: bytes, stops: "tuple[bytes, ...]") -> int:

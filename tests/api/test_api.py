@@ -1,0 +1,130 @@
+"""The Python interface: its documentation runs, and says what the command line says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tinygpt
+from tinygpt.core.config import SampleConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import preset
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.sampler import generate
+
+ROOT = Path(__file__).parents[2]
+TEXT = "the big cat sat on the old mat. é \n" * 60
+LEAST = {"preset": "tiny", "recipe": "classic", "layers": 1, "d_model": 16, "heads": 2, "ctx": 16, "batch": 4}
+
+
+@pytest.fixture(scope="module")
+def model() -> tinygpt.Model:
+    return tinygpt.train(TEXT, **LEAST, steps=40, lr=3e-3, eval_every=20, sample_every=0, threads=1)
+
+
+def test_every_line_of_the_documentation_runs(tmp_path: Path) -> None:
+    """In the order of the page, as one program."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.M | re.S)
+    program = "\n".join(blocks)
+    environment = {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(blocks) >= 6 and "<Model: 2 layers" in done.stdout and "validation loss" in done.stdout
+
+
+def test_a_trained_model_is_the_best_one_and_writes_what_the_engine_does(model: tinygpt.Model) -> None:
+    assert model.config.train.steps == 40 and model.progress.best_step in (20, 40)
+    settings = SampleConfig(tokens=60, temperature=0.5, seed=9)
+    made = run_now(generate(model.engine, 16, b"the ", settings))
+    pieces = list(model.stream("the ", tokens=60, temperature=0.5, seed=9))
+    assert "".join(pieces) == made.decode("utf-8", "replace") and len(pieces) > 1
+    assert model.generate("the ", tokens=60, temperature=0.5, seed=9) == "".join(pieces)
+    stop = made[4:6].decode("ascii")
+    cut = model.generate("the ", tokens=60, temperature=0.5, seed=9, stop=["nowhere", stop])
+    assert cut.endswith(stop) and "".join(pieces).startswith(cut)
+
+
+def test_its_numbers_agree(model: tinygpt.Model) -> None:
+    likely = model.next_bytes("the big c")
+    assert likely.shape == (256,) and abs(float(likely.sum()) - 1) < 1e-5
+    loss = model.evaluate("the big ca").per_byte[-1]
+    assert abs(float(-np.log(likely[ord("a")])) - float(loss)) < 1e-4
+
+
+def test_a_file_of_it_is_the_same_model(model: tinygpt.Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "m.tinygpt")
+    with tinygpt.load(tmp_path / "m.tinygpt", threads=1) as same:
+        assert (same.weights == model.weights).all() and same.config == model.config
+        assert same.generate("a", tokens=20) == model.generate("a", tokens=20)
+    model.save(tmp_path / "half.tinygpt", dtype="float16")
+    assert (tmp_path / "half.tinygpt").stat().st_size < 0.3 * (tmp_path / "m.tinygpt").stat().st_size
+
+
+def test_it_goes_on_from_a_model_and_is_stopped(model: tinygpt.Model) -> None:
+    events: list[dict[str, object]] = []
+
+    def first_ten(event: dict[str, object]) -> bool:
+        events.append(event)
+        return event.get("step") != 10 or event["event"] != "step"
+
+    tuned = tinygpt.train(
+        TEXT, init_from=model, steps=400, on_event=first_ten, threads=1, validation="the old cat sat. " * 9
+    )
+    assert tuned.config.model == model.config.model and 10 <= tuned.progress.step < 400
+    assert {event["event"] for event in events} >= {"step", "checkpoint"}
+    with pytest.raises(TinyGPTError, match="keeps its shape"):
+        tinygpt.train(TEXT, init_from=model, preset="small")
+
+
+def test_settings_are_the_preset_s_by_the_recipe(model: tinygpt.Model) -> None:
+    stopped = tinygpt.train(TEXT, preset="tiny", on_event=lambda event: False, threads=1)
+    assert stopped.config == preset("tiny", "modern")
+    with pytest.raises(TinyGPTError, match="did you mean 'tiny'"):
+        tinygpt.train(TEXT, preset="tinny")
+
+
+def test_nothing_is_loaded_before_it_is_asked_for() -> None:
+    program = "import sys, tinygpt; assert 'numpy' not in sys.modules; tinygpt.load; assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        _ = tinygpt.lode  # type: ignore[attr-defined]
+
+
+def test_a_notebook_gets_one_picture_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[object] = []
+
+    class Handle:
+        def update(self, figure: object) -> None:
+            shown.append(figure)
+
+    def display(figure: object, display_id: bool) -> Handle:
+        assert display_id and not shown
+        shown.append(figure)
+        return Handle()
+
+    module = types.ModuleType("IPython.display")
+    module.display = display  # type: ignore[attr-defined]
+    package = types.ModuleType("IPython")
+    package.version_info = (9, 0)  # type: ignore[attr-defined]  # matplotlib looks at it
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    curve = tinygpt.LiveCurve()
+    tinygpt.train(TEXT, **LEAST, steps=30, eval_every=10, sample_every=0, on_event=curve, threads=1)
+    assert len(shown) >= 3 and [step for step, _ in curve.train] == list(range(1, 31))
+    monkeypatch.setitem(sys.modules, "IPython.display", None)
+    with pytest.raises(TinyGPTError, match="needs a notebook"):
+        tinygpt.LiveCurve()

@@ -1,0 +1,218 @@
+"""TinyGPT from Python: load, train, generate, stream, evaluate.
+
+`import tinygpt` has all of it; docs/api.md shows how, and a test runs every line there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tinygpt.core.config import RunConfig, SampleConfig
+from tinygpt.core.corpus import check_corpus
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, fine_tuning
+from tinygpt.core.presets import preset as preset_run
+from tinygpt.core.run.band import band_of
+from tinygpt.core.run.coach import Coach
+from tinygpt.core.run.contract import Engine, run_now
+from tinygpt.core.run.exam import Exam
+from tinygpt.core.run.progress import Progress
+from tinygpt.core.run.sampler import Text
+from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.core.tasks import exercises, is_task
+from tinygpt.core.text import StreamDecoder
+from tinygpt.data import load_corpus
+from tinygpt.data.corpus import Corpus
+from tinygpt.engines.base import State
+from tinygpt.engines.select import EngineChoice, make_engine
+from tinygpt.formats import Checkpoint, save_tinygpt
+from tinygpt.formats.checkpoint import weights_alone
+from tinygpt.models import load_model
+
+if TYPE_CHECKING:
+    from tinygpt.engines.base import FloatArray
+    from tinygpt.evaluation import Evaluation
+
+Event = dict[str, Any]  # as `tinygpt train --json` prints them: step, eval, exam, sample, checkpoint, advice
+OnEvent = Callable[[Event], object]
+
+
+class Model:
+    """A model that writes and judges texts. Its engine opens at first use; `close`, or the end of a `with`, gives its
+    memory and threads back."""
+
+    def __init__(self, checkpoint: Checkpoint, choice: EngineChoice | None = None) -> None:
+        self.checkpoint = checkpoint
+        self._choice = choice or EngineChoice()
+        self._engine: Engine | None = None
+
+    @property
+    def config(self) -> RunConfig:
+        return self.checkpoint.config
+
+    @property
+    def parameters(self) -> int:
+        return parameter_count(self.config.model)
+
+    @property
+    def progress(self) -> Progress:
+        """How far it was trained, with which losses."""
+        return self.checkpoint.progress
+
+    @property
+    def weights(self) -> FloatArray:
+        """All of them, one behind the other, in the order of docs/format.md."""
+        return self.checkpoint.state.w
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            self._engine = make_engine(self.config, self._choice, weights_alone(self.checkpoint).state)
+        return self._engine
+
+    def generate(self, prompt: str = "\n", *, stop: str | Sequence[str] = (), **settings: Any) -> str:
+        """What follows the prompt. `settings` are those of SampleConfig: tokens, temperature, top_k, top_p, seed.
+
+        It ends behind the first text of `stop` that the model writes.
+        """
+        return "".join(self.stream(prompt, stop=stop, **settings))
+
+    def stream(self, prompt: str = "\n", *, stop: str | Sequence[str] = (), **settings: Any) -> Iterator[str]:
+        """The same in whole characters, as they are made. Whoever stops asking stops the model."""
+        stops = tuple(text.encode() for text in ([stop] if isinstance(stop, str) else stop))
+        text = Text(self.engine, self.config.model.ctx, prompt.encode(), SampleConfig(**settings), stops)
+        decoder = StreamDecoder()
+        while made := run_now(text.more(time.perf_counter)):
+            piece = "".join([decoder.push(byte) for byte in made])
+            if piece:
+                yield piece
+        if cut := decoder.finish():
+            yield cut
+
+    def next_bytes(self, prompt: str = "\n") -> FloatArray:
+        """How likely each of the 256 bytes is behind the prompt."""
+        import numpy as np
+
+        read = prompt.encode()[-self.config.model.ctx :] or b"\n"
+        logits = np.array(run_now(self.engine.prefill(read)), np.float64)
+        likely = np.exp(logits - logits.max())
+        return np.asarray(likely / likely.sum(), np.float32)
+
+    def evaluate(self, text: str | bytes) -> Evaluation:
+        """Loss, perplexity and bits per byte on a text, and the loss of every byte of it."""
+        from tinygpt.evaluation import evaluate
+
+        return run_now(evaluate(self.engine, text.encode() if isinstance(text, str) else text))
+
+    def save(self, path: str | os.PathLike[str], *, weights_only: bool = False, dtype: str = "float32") -> None:
+        """As a .tinygpt file, which the command line and the page open; float16 holds weights alone."""
+        save_tinygpt(path, self.checkpoint, include_optimizer=not weights_only and dtype == "float32", dtype=dtype)
+
+    def close(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            run_now(engine.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        best = "" if self.progress.best_val is None else f", validation loss {self.progress.best_val:.4f}"
+        size = f"{self.config.model.describe()}; {self.parameters:,} parameters"
+        return f"<Model: {size}, step {self.progress.step:,}{best}>"
+
+
+def load(model: str | os.PathLike[str], *, engine: str = "auto", device: str = "auto", threads: int = 0) -> Model:
+    """A run's folder (its best model), a file of ours or in safetensors, a Hugging Face folder, or a name of ours."""
+    return Model(load_model(model), EngineChoice(engine, device=device, threads=threads))
+
+
+def corpus(name: str | None = None, *, file: str | os.PathLike[str] | None = None, budget: int | None = None) -> Corpus:
+    """A text by name, as `tinygpt data list` shows them, or of a file; unless one is named, the default one."""
+    return load_corpus(name, file=None if file is None else Path(file), budget=budget)
+
+
+class MemoryHost(Host):
+    """Keeps the last and the best model in memory, and tells the caller what happens."""
+
+    def __init__(self, run: RunConfig, engine: Engine, data: dict[str, Any], on_event: OnEvent | None) -> None:
+        self.run, self.engine, self.data, self.on_event = run, engine, data, on_event
+        self.kept: dict[str, Checkpoint] = {}
+        self.stopping = False
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def emit(self, event: Event) -> None:
+        if self.on_event is not None and self.on_event(event) is False:
+            self.stopping = True
+
+    def should_stop(self) -> bool:
+        return self.stopping
+
+    async def save(self, kind: str, state: State, progress: Progress) -> None:
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        told = Progress.from_dict(progress.as_dict())
+        self.kept[kind] = Checkpoint(self.run, state, told, self.engine.name, self.data, saved_at=at)
+
+
+def train(
+    text: str | bytes | Corpus | None = None,
+    *,
+    preset: str | None = None,
+    recipe: str = DEFAULT_RECIPE,
+    init_from: Model | str | os.PathLike[str] | None = None,
+    validation: str | bytes | None = None,
+    on_event: OnEvent | None = None,
+    engine: str = "auto",
+    device: str = "auto",
+    threads: int = 0,
+    **settings: Any,
+) -> Model:
+    """Train a model on a text, or on a corpus, and give back the best.
+
+    `settings` are those of the model and of its training, by the names that `tinygpt train` has. `on_event` is told of
+    every step, validation and sample, and ends the run by returning False. `validation` is a text of its own; else the
+    last part of the text is held out.
+    """
+    source = text if isinstance(text, Corpus) else load_corpus() if text is None else own_corpus(text)
+    if init_from is not None:
+        base = init_from if isinstance(init_from, Model) else load(init_from)
+        run = fine_tuning(base.config.model, recipe)
+        if preset is not None:
+            raise TinyGPTError("a run that begins with a model keeps its shape: leave the preset out")
+    else:
+        base, run = None, preset_run(preset or DEFAULT_PRESET, recipe)
+    run = cut_short(run, settings)
+    train_text, val_text = source.split(run.train.val_fraction)
+    if validation is not None:
+        train_text, val_text = source.text, validation.encode() if isinstance(validation, str) else validation
+    check_corpus(run, len(train_text))
+    exam = Exam(exercises(source.name), run.model.ctx) if is_task(source.name) else None
+    choice = EngineChoice(engine, device=device, threads=threads)
+    opened = make_engine(run, choice, None if base is None else State(0, base.weights))
+    try:
+        run_now(opened.load_corpus(train_text, val_text))
+        host = MemoryHost(run, opened, {"name": source.name, "sha256": source.sha256}, on_event)
+        band = band_of(run, len(train_text), opened.replicas)
+        coach = Coach(run, len(train_text), opened.replicas, band) if exam is None else None
+        run_now(Trainer(run, opened, host, len(train_text), len(val_text), coach=coach, exam=exam).run())
+    finally:
+        run_now(opened.close())
+    return Model(host.kept.get("best") or host.kept["last"], choice)
+
+
+def own_corpus(text: str | bytes) -> Corpus:
+    return Corpus("your text", text.encode() if isinstance(text, str) else text, "a text that was given")
