@@ -1,8 +1,9 @@
 """TinyGPT: a byte-level GPT you can train from scratch, with every line open."""
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # MicroPython reads this file too, and has no typing
 if TYPE_CHECKING:
+    from typing import Any
+
     from tinygpt.api import Model, corpus, load, train
     from tinygpt.notebook import LiveCurve
 
@@ -10,7 +11,7 @@ __version__ = "0.1.0"
 __all__ = ["LiveCurve", "Model", "__version__", "corpus", "load", "train"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """What a program asks for is loaded when it does: the command line has no use for it."""
     if name not in __all__:
         raise AttributeError(f"module 'tinygpt' has no attribute '{name}'")
