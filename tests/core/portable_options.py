@@ -15,6 +15,7 @@ MODERN["logit_cap"] = 12.5
 MODERN["norm_place"] = "post"
 GATED = {"activation": "swiglu", "tied_head": "off", "positions": "none", "dropout": 0.2, "grad_accum": 2}
 GATED["label_smoothing"] = 0.1
+GATED["positions"] = "alibi"
 MUON = {"optimizer": "muon", "activation": "swiglu", "d_model": 30, "ns_steps": 7, "average": 0.3}
 
 for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd", "average": 0.2}, MUON):

@@ -37,6 +37,7 @@ OPTIONS = {
     "unbiased": {"biases": "off", "tied_head": "off", "positions": "none"},
     "qk_norm": {"qk_norm": "on", "activation": "relu2", "heads": 1},
     "dropout": {"dropout": 0.25},
+    "alibi": {"positions": "alibi"},
     "post": {"norm_place": "post", "dropout": 0.25, "grad_accum": 2},
     "capped": {"logit_cap": 2.0, "tied_head": "off"},
     "smooth": {"label_smoothing": 0.25, "grad_accum": 2},
@@ -48,7 +49,7 @@ OPTIONS = {
 ON_A_GPU = {
     "bigram": OPTIONS["bigram"],
     "odd": {**MODERN, **ODD, "dropout": 0.1, "logit_cap": 3.0, "norm_place": "post"},
-    "even": {**GATED, "layers": 1, "positions": "none", "norm": "layernorm", "grad_accum": 2, "dropout": 0.3},
+    "even": {**GATED, "layers": 1, "positions": "alibi", "norm": "layernorm", "grad_accum": 2, "dropout": 0.3},
 }
 ON_A_GPU["even"]["label_smoothing"] = 0.1
 

@@ -37,7 +37,7 @@ class ModelConfig(Settings):
             "norms stand",
             fixed=True,
         ),
-        text("positions", "learned", ("learned", "rotary", "none"), "how a byte's place is told", fixed=True),
+        text("positions", "learned", ("learned", "rotary", "alibi", "none"), "how a byte's place is told", fixed=True),
         text("activation", "gelu", ("gelu", "relu2", "swiglu"), "what bends the MLP; swiglu has a gate", fixed=True),
         text("biases", "on", ("on", "off"), "whether linear maps and layer norms add a vector", fixed=True),
         text("tied_head", "on", ("on", "off"), "whether the head is the embedding table", "tied head", fixed=True),

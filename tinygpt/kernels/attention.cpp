@@ -55,6 +55,24 @@ INLINE vec mask_future(vec score, i64 key, i64 query) {
   return LANE_NUMBERS >= (i32)(key - query) ? score : splat(MASKED);
 }
 
+// ALiBi's slope of a head, for scores that are powers of two; 0 for attention without.
+static float slope_of(i64 head, i64 H, i32 alibi) {
+  return alibi ? exp2(splat(-8.0f * (float)(head + 1) / (float)H))[0] * LOG2_E : 0;
+}
+
+// Lowers scores by how far keys lie behind their queries, the first of which is `apart` behind the first query.
+static void lower_by_distance(const Meeting& block, i64 apart, float slope, float* scores) {
+  if (slope == 0) return;
+  for (i64 query = 0; query < block.columns(); query += LANES) {
+    vec number = __builtin_convertvector(LANE_NUMBERS, vec) + (float)(apart + query);
+    i64 keys = block.keys_of(query);
+    for (i64 key = 0; key < keys; key++) {
+      float* at = scores + key * BLOCK + query;
+      store(at, fma(number - (float)key, splat(-slope), load(at)));
+    }
+  }
+}
+
 // What a block of queries knows of the keys seen so far.
 struct Softmax {
   float top[BLOCK];  // the largest score
@@ -129,6 +147,7 @@ static void attention(const attention_args& a, Team& team) {
     Head head = head_of(a.qkv, item / blocks, T, H, D);
     Head next = head_of(a.qkv, min_of(item / blocks + 1, a.B * H - 1), T, H, D);
     i64 first = item % blocks * BLOCK, queries = min_of(BLOCK, T - first);
+    float slope = slope_of(item / blocks % H, H, a.alibi);
     Softmax seen;
     for (i64 i = 0; i < BLOCK; i++) seen.top[i] = MASKED, seen.sum[i] = 0;
     to_columns(head.q + first * head.row, head.row, queries, D, scale, q_columns, BLOCK);
@@ -138,6 +157,7 @@ static void attention(const attention_args& a, Team& team) {
       const float *k = head.k + key * head.row, *v = head.v + key * head.row;
       fetch_rows(block, next.q + first * head.row, head.row, D);
       make_scores(block, k, head.row, q_columns, D, scores);
+      lower_by_distance(block, first - key, slope, scores);
       fetch_rows(block, next.k + first * head.row, head.row, D);
       online_softmax(block, scores, seen, D, key == 0 ? nullptr : y_columns);
       fetch_rows(block, next.v + first * head.row, head.row, D);
@@ -194,6 +214,7 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
   for (i64 item = items.begin; item < items.end; item++) {
     Head head = head_of(a.qkv, item, T, H, D);
     i64 row = head.row;
+    float slope = slope_of(item % H, H, a.alibi);
     for (i64 first = 0; first < T; first += BLOCK) {
       i64 queries = min_of(BLOCK, T - first);
       i64 at = head_start(item, T, H, D, row) + first * row, y_at = head_start(item, T, H, D, C) + first * C;
@@ -214,6 +235,7 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
         fetch_rows(block, a.qkv + next_at, row, D);
         fetch_rows(block, a.dqkv + next_at, row, D);
         make_scores(block, k, row, q_columns, D, scores);
+        lower_by_distance(block, first - key, slope, scores);
         fetch_rows(block, a.qkv + next_at + C, row, D);
         fetch_rows(block, a.dqkv + next_at + C, row, D);
         make_scores(block, v, row, dy_columns, D, dp);
@@ -257,10 +279,12 @@ static void attention_one(const attention_one_args& a, Team& team) {
       store(y + d, vec{}, lanes);
     });
 
-    float top = MASKED, sum = 0;
+    float top = MASKED, sum = 0, slope = slope_of(h, H, a.alibi);
     for (i64 first = 0; first <= newest; first += LANES) {
       i64 keys = min_of(LANES, newest + 1 - first);
       vec score = row_products(q, 0, k + first * C, C, keys, D) * scale;
+      if (slope != 0)
+        score = fma((float)(newest - first) - __builtin_convertvector(LANE_NUMBERS, vec), splat(-slope), score);
       float new_top = max_of(top, max_lanes(score));
       float shrink = exp2(splat(top - new_top))[0];
       vec p = keep(exp2(score - new_top), Part{keys});

@@ -20,10 +20,20 @@ def join_heads(heads: Floats) -> Floats:
     return heads.transpose(1, 3, 0, 2, 4).reshape(B * T, -1)
 
 
-def causal_scores(q: Floats, k: Floats) -> Floats:
-    """s[i,j] = q_i . k_j / sqrt(D), and -inf where j is after i: [B,H,T,T]."""
-    T, D = q.shape[-2:]
-    return np.where(np.tri(T, dtype=bool), q @ k.swapaxes(-1, -2) / math.sqrt(D), -np.inf)
+def causal_scores(q: Floats, k: Floats, alibi: int) -> Floats:
+    """s[i,j] = q_i . k_j / sqrt(D), with `alibi` less the distance's share; -inf where j is after i: [B,H,T,T]."""
+    H, T, D = q.shape[-3:]
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(D)
+    if alibi:
+        rows = np.arange(T)
+        scores -= (alibi_slopes(H)[:, None, None] * (rows[:, None] - rows)).astype(scores.dtype)
+    return np.where(np.tri(T, dtype=bool), scores, -np.inf)
+
+
+def alibi_slopes(H: int) -> Floats:
+    """What each head's scores lose per row between key and query."""
+    slopes: Floats = 2.0 ** (-8 * np.arange(1, H + 1) / H)
+    return slopes
 
 
 def log_sum_exp(scores: Floats) -> Floats:
@@ -33,13 +43,13 @@ def log_sum_exp(scores: Floats) -> Floats:
     return top[..., 0] + np.log(sums)
 
 
-def attention(*, qkv: Floats, y: Floats, lse: Floats | None, B: int, T: int, H: int, D: int) -> None:
+def attention(*, qkv: Floats, y: Floats, lse: Floats | None, B: int, T: int, H: int, D: int, alibi: int = 0) -> None:
     """qkv [N,3C] -> y [N,C], and lse [B,H,T], kept for the backward pass.
 
     With s the causal scores and lse_i = log sum_j exp(s_ij), the softmax is p_ij = exp(s_ij - lse_i), and y = p v.
     """
     q, k, v = split_heads(qkv, B, T, H, D)
-    scores = causal_scores(q, k)
+    scores = causal_scores(q, k, alibi)
     sums = log_sum_exp(scores)
     p = np.exp(scores - sums[..., None])
     y[...] = join_heads((p @ v)[None])
@@ -48,18 +58,18 @@ def attention(*, qkv: Floats, y: Floats, lse: Floats | None, B: int, T: int, H: 
 
 
 def attention_backward(
-    *, dy: Floats, qkv: Floats, y: Floats, lse: Floats, dqkv: Floats, B: int, T: int, H: int, D: int
+    *, dy: Floats, qkv: Floats, y: Floats, lse: Floats, dqkv: Floats, B: int, T: int, H: int, D: int, alibi: int = 0
 ) -> None:
     """dy [N,C] -> dqkv [N,3C]. The matrix p is not kept: it is made again from q, k and lse.
 
     y = p v                   gives  dv = p^T dy  and  dp = dy v^T
     p = softmax(s) by rows:   dp_ij/ds_ik = p_ij ([j=k] - p_ik), so ds_ik = p_ik (dp_ik - sum_j p_ij dp_ij),
                               and that sum is dy_i . sum_j p_ij v_j = dy_i . y_i
-    s = q k^T / sqrt(D)       gives  dq = ds k / sqrt(D)  and  dk = ds^T q / sqrt(D)
+    s = q k^T / sqrt(D) - …   gives  dq = ds k / sqrt(D)  and  dk = ds^T q / sqrt(D)
     """
     q, k, v = split_heads(qkv, B, T, H, D)
     (dY,), (Y,) = split_heads(dy, B, T, H, D), split_heads(y, B, T, H, D)
-    p = np.exp(causal_scores(q, k) - lse[..., None])
+    p = np.exp(causal_scores(q, k, alibi) - lse[..., None])
     dp = dY @ v.swapaxes(-1, -2)
     ds = p * (dp - (dY * Y).sum(axis=-1, keepdims=True)) / math.sqrt(D)
     dqkv[...] = join_heads(np.stack([ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dY]))
@@ -72,7 +82,7 @@ def cache_fill(*, qkv: Floats, cache_k: Floats, cache_v: Floats, T: int, C: int)
 
 
 def attention_one(
-    *, qkv: Floats, position: Ints, y: Floats, cache_k: Floats, cache_v: Floats, T: int, H: int, D: int
+    *, qkv: Floats, position: Ints, y: Floats, cache_k: Floats, cache_v: Floats, T: int, H: int, D: int, alibi: int = 0
 ) -> None:
     """The newest row alone: its k and v join the cache [T,C] at row position[0], its q looks at rows 0 to there.
 
@@ -85,5 +95,7 @@ def attention_one(
     keys = cache_k[:rows].reshape(rows, H, D).swapaxes(0, 1)  # [H, rows, D]
     values = cache_v[:rows].reshape(rows, H, D).swapaxes(0, 1)
     scores = (keys @ q[:, :, None])[:, :, 0] / math.sqrt(D)
+    if alibi:
+        scores -= (alibi_slopes(H)[:, None] * np.arange(rows)[::-1]).astype(scores.dtype)
     p = np.exp(scores - log_sum_exp(scores)[:, None])  # [H, rows]
     y[...] = (p[:, None, :] @ values).reshape(1, -1)

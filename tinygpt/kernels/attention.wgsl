@@ -39,6 +39,9 @@ fn attention(
     workgroupBarrier();
     var s = scores(at.x, at.y);
     for (var b = 0u; b < BLOCKS; b++) {
+      if (ALIBI != 0u) {
+        s[b] = lowered_by_distance(s[b], head, first + block_rows(at.y, b), key + at.x);
+      }
       if (key + COLUMNS > first + 1u) {
         s[b] = without_future(s[b], first + block_rows(at.y, b), key + at.x);
       }

@@ -59,6 +59,9 @@ fn attention_backward(
     var dp = products(SECOND, at.x, at.y);
     for (var b = 0u; b < BLOCKS; b++) {
       let rows = block_rows(at.y, b);
+      if (ALIBI != 0u) {
+        s[b] = lowered_by_distance(s[b], head, first + rows, visitor + at.x);
+      }
       let queries = select(rows, tile_columns(at.x), of_keys);
       let row_lse = for_scores(lse_of(queries), of_keys);
       let delta = for_scores(delta_of(queries), of_keys);

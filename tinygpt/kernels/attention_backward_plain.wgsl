@@ -5,6 +5,7 @@ override T: u32;
 override H: u32;
 override D: u32;
 override LANES: u32;
+override ALIBI: u32;
 override C: u32 = H * D;
 
 @group(0) @binding(0) var<storage, read> dy: array<f32>;
@@ -83,7 +84,11 @@ fn score(head: u32, query: u32, key: u32) -> f32 {
   for (var d = 0u; d < D; d++) {
     sum += qkv[q + d] * qkv[k + d];
   }
-  return sum / sqrt(f32(D));
+  var lowered = sum / sqrt(f32(D));
+  if (ALIBI != 0u) {
+    lowered -= exp2(-8.0 * f32(head % H + 1u) / f32(H)) * f32(query - key);
+  }
+  return lowered;
 }
 
 // dy . v - dy . y

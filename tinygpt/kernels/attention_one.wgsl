@@ -3,6 +3,7 @@
 // softmax so far: y = sum of exp(score - top) v, and the same sum without v, to divide by in the end (LANES = 256).
 override H: u32;
 override D: u32;
+override ALIBI: u32;
 
 @group(0) @binding(0) var<storage, read> qkv: array<Floats>;
 @group(0) @binding(1) var<storage, read> position: array<i32>;
@@ -52,6 +53,9 @@ fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
         products += qkv[at] * key(j, newest, at);
       }
       score = sum_of(products) / sqrt(f32(D));
+      if (ALIBI != 0u) {
+        score -= exp2(-8.0 * f32(head / HEAD_WORDS + 1u) / f32(H)) * f32(newest - j);
+      }
     }
     let new_top = max(top, row_max(score, me, group));
     let shrink = exp(top - new_top);

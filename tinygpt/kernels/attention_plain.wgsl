@@ -5,6 +5,7 @@ override H: u32;
 override D: u32;
 override LANES: u32;
 override HAS_LSE: u32;
+override ALIBI: u32;
 override C: u32 = H * D;
 
 const MASKED = -1e30f;
@@ -41,6 +42,9 @@ fn attention(
     var score = MASKED;
     if (lane < count) {
       score = dot_of_rows(q, vector_start(head, first + lane, 1u)) / sqrt(f32(D));
+      if (ALIBI != 0u) {
+        score -= exp2(-8.0 * f32(head % H + 1u) / f32(H)) * f32(query - first - lane);
+      }
     }
     scores[lane] = score;
     workgroupBarrier();

@@ -12,6 +12,7 @@ override D: u32;
 override ACROSS: u32;
 override DOWN: u32;
 override BLOCKS: u32;  // 1 or 2
+override ALIBI: u32;
 override SHARES: u32;  // quads an invocation has of each row: ceil(QUADS / ACROSS), 1 to 4
 
 override HEADS: u32 = B * H;
@@ -42,6 +43,20 @@ fn multiply_add(a: mat4x4f, b: mat4x4f, c: mat4x4f) -> mat4x4f {
 
 fn score_scale() -> f32 {
   return 1.0 / sqrt(f32(D));
+}
+
+// Scores less ALiBi's share of how far each column is from each row. `column` is that of the first; its others are
+// ACROSS apart. In which of the two the queries are does not matter: keys behind them are masked.
+fn lowered_by_distance(s: mat4x4f, head: u32, rows: vec4u, column: u32) -> mat4x4f {
+  let slope = LOG2_E * exp2(-8.0 * f32(head % H + 1u) / f32(H));
+  let far = vec4f(rows) - f32(column);
+  let apart = f32(ACROSS);
+  return mat4x4f(
+    s[0] - slope * abs(far),
+    s[1] - slope * abs(far - apart),
+    s[2] - slope * abs(far - 2.0 * apart),
+    s[3] - slope * abs(far - 3.0 * apart),
+  );
 }
 
 // Where the vector of a row of a head begins, in vec4: in a tensor of `parts` times H heads (q, k and v have three).

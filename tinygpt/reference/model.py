@@ -69,6 +69,15 @@ def rotate(x: Tensor, first: int) -> Tensor:
     return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
 
 
+def alibi_bias(heads: int, T: int, seen: int, like: Tensor) -> Tensor:
+    """What is added to the scores [heads, T, seen] of the T newest of `seen` tokens: per token between query and key
+    head h loses 2^(-8 (h + 1) / heads), and where the key comes later everything."""
+    places = torch.arange(seen, device=like.device, dtype=torch.float64)
+    slopes = 2.0 ** (-8 * torch.arange(1, heads + 1, device=like.device, dtype=torch.float64) / heads)
+    distance = places[seen - T :, None] - places
+    return (-slopes[:, None, None] * distance).masked_fill(distance < 0, -torch.inf).to(like.dtype)
+
+
 class Attention(nn.Module):
     """Each token looks back: softmax(q kᵀ / sqrt(head_size)) v over itself and the tokens before it."""
 
@@ -77,6 +86,7 @@ class Attention(nn.Module):
         C, bias = model.d_model, model.biases == "on"
         self.heads = model.heads
         self.qk_norm, self.rotary = model.qk_norm == "on", model.positions == "rotary"
+        self.alibi = model.positions == "alibi"
         self.q_proj = nn.Linear(C, C, bias)
         self.k_proj = nn.Linear(C, C, bias)
         self.v_proj = nn.Linear(C, C, bias)
@@ -102,7 +112,9 @@ class Attention(nn.Module):
         if cache is not None:
             k, v = cache.append(k, v)
         seen = past + T
-        if seen == T:
+        if self.alibi:
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=alibi_bias(self.heads, T, seen, q))
+        elif seen == T:
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:  # the T newest of `seen` tokens ask: query i may look at keys 0 .. seen - T + i
             visible = torch.ones(T, seen, dtype=torch.bool, device=x.device).tril(seen - T)

@@ -5,39 +5,51 @@ import pytest
 import torch
 from cases import assert_matches_spec, call_of, case_id, make_case
 from kernel_tests import BOTH_ROUND, KernelTests, device_with
-from rounding import U, exp_error, gamma, softmax_errors
+from rounding import DIVIDE, U, exp_error, gamma, softmax_errors
 
 from tinygpt.core.ops import attention
 from tinygpt.core.ops.gpu import Device, Target
-from tinygpt.kernels.attention import join_heads, split_heads
+from tinygpt.kernels.attention import alibi_slopes, join_heads, split_heads
 from tinygpt.kernels.spec import SPEC
 
 BTHD = [(1, 1, 1, 1), (2, 1, 3, 5), (3, 5, 1, 16), (1, 17, 2, 5), (2, 33, 3, 16), (1, 65, 2, 32), (1, 100, 1, 48)]
 BTHD += [(2, 64, 2, 64), (1, 129, 1, 1)]
 CASES = [{"B": B, "T": T, "H": H, "D": D} for B, T, H, D in BTHD]
+CASES += [
+    {"B": B, "T": T, "H": H, "D": D, "alibi": 1} for B, T, H, D in [(2, 33, 2, 5), (1, 130, 3, 8), (1, 17, 8, 16)]
+]
 LARGE = [{"B": 1, "T": T, "H": 1, "D": D} for T, D in [(512, 32), (300, 20), (130, 64), (96, 128)]]
 FOLDED = [{"B": 2, "T": 33, "H": 2, "D": D} for D in (5, 16)]
 KERNELS = ("attention", "attention_backward")
 
 
-def scores_and_errors(q, k):
+def scores_and_errors(q, k, alibi):
     """Scores of the last rows of q's sequence (all of them, or the newest alone) over all rows of k."""
     rows, D = q.shape[-2:]
     T = k.shape[-2]
     seen = np.tri(T, dtype=bool)[T - rows :]
-    scores = np.where(seen, q @ k.swapaxes(-1, -2) / math.sqrt(D), -np.inf)
-    return scores, gamma(D + 3) * (np.abs(q) @ np.abs(k).swapaxes(-1, -2)) / math.sqrt(D)
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(D)
+    off = gamma(D + 3) * (np.abs(q) @ np.abs(k).swapaxes(-1, -2)) / math.sqrt(D)
+    if alibi:  # a slope is an exp of -8 ln(2) at most, which is itself a rounded fraction
+        loss = bias(q.shape[-3], rows, T)
+        scores = scores - loss
+        off = off + np.abs(loss) * (exp_error(8 * math.log(2)) + 8 * math.log(2) * DIVIDE + 3 * U) + U * np.abs(scores)
+    return np.where(seen, scores, -np.inf), off
 
 
-def attend(q, k, v):
+def bias(H, rows, T):
+    return alibi_slopes(H)[:, None, None] * np.subtract.outer(np.arange(T - rows, T), np.arange(T))
+
+
+def attend(q, k, v, alibi):
     """Errors of y and of the log-sum-exp."""
-    p, p_off, lse_off = softmax_errors(*scores_and_errors(q, k))
+    p, p_off, lse_off = softmax_errors(*scores_and_errors(q, k, alibi))
     return (p * (p_off + gamma(k.shape[-2] + 1))) @ np.abs(v), lse_off
 
 
-def softmax_mean(q, keys, values):
+def softmax_mean(q, keys, values, slope=0):
     """One row of attention, written out; and its log-sum-exp."""
-    scores = [(q * k).sum() / math.sqrt(len(q)) for k in keys]
+    scores = [(q * k).sum() / math.sqrt(len(q)) - slope * (len(keys) - 1 - j) for j, k in enumerate(keys)]
     weights = [math.exp(score) for score in scores]
     mixed = sum(weight * value for weight, value in zip(weights, values, strict=True))
     return mixed / sum(weights), math.log(sum(weights))
@@ -50,15 +62,17 @@ class TestAttention(KernelTests):
     wgsl_cases = LARGE
     long_cases = FOLDED
 
-    def formula(self, *, qkv, B, T, H, D, **_):
+    def formula(self, *, qkv, B, T, H, D, alibi, **_):
         q, k, v = qkv.reshape(B, T, 3, H, D).permute(2, 0, 3, 1, 4)
-        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
-        scores = (q @ k.transpose(2, 3) / math.sqrt(D)).masked_fill(hidden, -math.inf)
+        distance = torch.arange(T)[:, None] - torch.arange(T)
+        slopes = torch.tensor([alibi * 2 ** (-8 * (h + 1) / H) for h in range(H)], dtype=torch.float64)
+        mask = (-slopes[:, None, None] * distance).masked_fill(distance < 0, -math.inf)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        scores = q @ k.transpose(2, 3) / math.sqrt(D) + mask
         return {"y": y.transpose(1, 2), "lse": scores.logsumexp(dim=-1)}
 
-    def bound(self, *, qkv, B, T, H, D, **_):
-        y_off, lse_off = attend(*split_heads(qkv, B, T, H, D))
+    def bound(self, *, qkv, B, T, H, D, alibi, **_):
+        y_off, lse_off = attend(*split_heads(qkv, B, T, H, D), alibi)
         return {"y": join_heads(y_off[None]), "lse": lse_off}
 
 
@@ -73,14 +87,15 @@ class TestAttentionBackward(KernelTests):
         {"B": B, "T": T, "H": H, "D": D}
         for B, T, H, D in [(1, 1, 1, 1), (2, 1, 2, 3), (1, 2, 1, 1), (2, 5, 3, 3), (1, 9, 1, 5)]
     ]
+    small_cases += [{"B": 1, "T": 7, "H": 2, "D": 3, "alibi": 1}]
 
     def settle(self, case):
-        SPEC["attention"](**{name: case[name] for name in ("qkv", "y", "lse", "B", "T", "H", "D")})
+        SPEC["attention"](**{name: case[name] for name in ("qkv", "y", "lse", "B", "T", "H", "D", "alibi")})
 
-    def bound(self, *, dy, qkv, y, lse, B, T, H, D, **_):
+    def bound(self, *, dy, qkv, y, lse, B, T, H, D, alibi, **_):
         q, k, v = split_heads(qkv, B, T, H, D)
         (dY,), (Y,) = split_heads(dy, B, T, H, D), split_heads(y, B, T, H, D)
-        scores, scores_off = scores_and_errors(q, k)
+        scores, scores_off = scores_and_errors(q, k, alibi)
         exponent = np.where(np.isfinite(scores), scores - lse[..., None], 0)
         p = np.exp(scores - lse[..., None])
         p_off = scores_off + exp_error(exponent) + 2 * U * (np.abs(lse)[..., None] + np.abs(exponent))  # relative
@@ -117,6 +132,7 @@ class TestAttentionOne(KernelTests):
             (100, 2, 64, 98),
         ]
     ]
+    cases += [{"T": T, "H": H, "D": D, "position": p, "alibi": 1} for T, H, D, p in [(33, 3, 5, 20), (65, 8, 32, 64)]]
     wgsl_cases = [{"T": 700, "H": 5, "D": 36, "position": 600}]  # chunks of rows whose top grows, two tiles
 
     def settle(self, case):
@@ -126,17 +142,18 @@ class TestAttentionOne(KernelTests):
     def written(self, name, output, dims):
         return output[: dims["position"] + 1] if name.startswith("cache") else output
 
-    def formula(self, *, qkv, position, cache_k, cache_v, H, D, **_):
+    def formula(self, *, qkv, position, cache_k, cache_v, H, D, alibi, **_):
         q, cache_k[position], cache_v[position] = qkv.reshape(3, H * D)
         keys, values = (cache[: position + 1].reshape(-1, H, D) for cache in (cache_k, cache_v))
-        y = [softmax_mean(q.reshape(H, D)[h], keys[:, h], values[:, h])[0] for h in range(H)]
+        slopes = [alibi * 2 ** (-8 * (h + 1) / H) for h in range(H)]
+        y = [softmax_mean(q.reshape(H, D)[h], keys[:, h], values[:, h], slopes[h])[0] for h in range(H)]
         return {"y": torch.stack(y), "cache_k": cache_k, "cache_v": cache_v}
 
-    def bound(self, *, qkv, position, cache_k, cache_v, H, D, **_):
+    def bound(self, *, qkv, position, cache_k, cache_v, H, D, alibi, **_):
         rows = int(position[0])
         q, k, v = np.split(qkv, 3, axis=1)  # [1,C]
         keys, values = np.concatenate([cache_k[:rows], k]), np.concatenate([cache_v[:rows], v])
-        y_off, _lse_off = attend(*[split_heads(part, 1, len(part), H, D)[0] for part in (q, keys, values)])
+        y_off, _lse_off = attend(*[split_heads(part, 1, len(part), H, D)[0] for part in (q, keys, values)], alibi)
         copied = np.zeros_like(cache_k)
         return {"y": join_heads(y_off[None]), "cache_k": copied, "cache_v": copied}
 
@@ -146,9 +163,10 @@ def test_spec_step_by_step_and_row_by_row_is_attention(dims):
     """Written out; and with half of the sequence through cache_fill, the other half through attention_one."""
     dims = dims | {"B": 1}
     T, H, D = (dims[name] for name in "THD")
+    slopes = dims.get("alibi", 0) * alibi_slopes(H)
     case = make_case("attention", dims)
     q, k, v = case["qkv"].reshape(T, 3, H, D).swapaxes(0, 1)
-    rows = [[softmax_mean(q[t, h], k[: t + 1, h], v[: t + 1, h]) for t in range(T)] for h in range(H)]
+    rows = [[softmax_mean(q[t, h], k[: t + 1, h], v[: t + 1, h], slopes[h]) for t in range(T)] for h in range(H)]
     y = np.array([[mixed for mixed, _ in head] for head in rows]).swapaxes(0, 1).reshape(T, H * D)
     lse = [[lse for _, lse in head] for head in rows]
     assert_matches_spec("attention", dims, {"y": y, "lse": lse}, unit=BOTH_ROUND)
@@ -158,7 +176,7 @@ def test_spec_step_by_step_and_row_by_row_is_attention(dims):
     SPEC["cache_fill"](qkv=qkv[:half], cache_k=cache_k[:half], cache_v=cache_v[:half], T=half, C=C)
     for t in range(half, T):
         newest = {"qkv": qkv[t : t + 1], "position": np.array([t]), "y": y[t : t + 1]}
-        SPEC["attention_one"](**newest, cache_k=cache_k, cache_v=cache_v, T=T, H=H, D=D)
+        SPEC["attention_one"](**newest, cache_k=cache_k, cache_v=cache_v, T=T, H=H, D=D, alibi=case["alibi"])
     assert_matches_spec("attention", dims, {"y": y, "lse": lse}, unit=BOTH_ROUND)
     assert (np.hstack([cache_k, cache_v]) == qkv[:, C:]).all()
 
@@ -183,7 +201,7 @@ TILES = [(8, 8, 1), (8, 2, 2), (4, 3, 1), (4, 4, 2), (2, 8, 1), (3, 1, 1), (16, 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_wgsl_every_tile_gives_the_same(kernel, tile, wgsl, monkeypatch):
     monkeypatch.setattr(attention, "attention_tiles", lambda op, device: tile)
-    dims = {"B": 2, "T": 77, "H": 2, "D": 28}
+    dims = {"B": 2, "T": 77, "H": 2, "D": 28, "alibi": tile[2] - 1}
     case = make_case(kernel, dims, dtype=np.float32)
     assert_matches_spec(kernel, dims, wgsl.run_kernel(kernel, case, Device()))
 

@@ -34,6 +34,7 @@ class GptProgram(LayeredProgram):
 
     def __init__(self, mode: str, config: RunConfig, memory: Memory, B: int, T: int, learns: bool) -> None:
         LayeredProgram.__init__(self, mode, config, memory, B, T, learns)
+        self.alibi = int(self.model.positions == "alibi")
         self.saved: list[BlockActivations] = []
 
     # --- forward ---------------------------------------------------------------------------------------------
@@ -78,7 +79,9 @@ class GptProgram(LayeredProgram):
 
     def attention(self, i: int, s: BlockActivations) -> None:
         s.lse = self.tensor(f"blocks.{i}.lse", (self.B, self.H, self.T)) if self.learns else None
-        self.call("attention", qkv=s.queried.qkv, y=s.y, lse=s.lse, B=self.B, T=self.T, H=self.H, D=self.D)
+        self.call(
+            "attention", qkv=s.queried.qkv, y=s.y, lse=s.lse, B=self.B, T=self.T, H=self.H, D=self.D, alibi=self.alibi
+        )
 
     # --- backward --------------------------------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ class GptProgram(LayeredProgram):
         dqkv = self.rows(block + "dqkv", 3 * self.C)
         self.call(
             "attention_backward", dy=dy, qkv=s.queried.qkv, y=s.y, lse=s.lse, dqkv=dqkv, B=self.B, T=self.T, H=self.H,
-            D=self.D,
+            D=self.D, alibi=self.alibi,
         )  # fmt: skip
         dqkv = self.backward_queries(block + "dqkv", s.queried, dqkv, self.table)
         da = self.backward_input(block + "da", s.into_attention, dx_mid)
@@ -167,5 +170,5 @@ class GptDecode(GptProgram):
         k, v, T = self.memory.cache_k[i], self.memory.cache_v[i], self.model.ctx
         self.call(
             "attention_one", qkv=s.queried.qkv, position=self.memory.position, y=s.y, cache_k=k, cache_v=v, T=T,
-            H=self.H, D=self.D,
+            H=self.H, D=self.D, alibi=self.alibi,
         )  # fmt: skip

@@ -82,7 +82,7 @@ def attention_backward(op: Op, target: Target) -> list[Dispatch]:
 
 
 def sizes(op: Op) -> "Constants":
-    return {name: op.dim(name) for name in ("B", "T", "H", "D")}
+    return dims(op, "B T H D alibi")
 
 
 def dispatch_tiles(
@@ -124,7 +124,7 @@ def cache_fill(op: Op, target: Target) -> list[Dispatch]:
 
 def attention_one(op: Op, target: Target) -> list[Dispatch]:
     H, D, wide = op.dim("H"), op.dim("D"), word_width(op.dim("D"))
-    constants = dims(op, "H D")
+    constants = dims(op, "H D alibi")
     constants["LANES"] = GROUP
     return [
         Dispatch(
@@ -156,10 +156,11 @@ def backward_scratch(op: Op) -> int:
     return min(SCRATCH_SLICES, pieces) * BLOCK * (3 * op.dim("D") + 2 * BLOCK)
 
 
-# qkv is [N, 3C]: q, k, v side by side, each H heads of D. lse[B,H,T] is each row's log-sum-exp.
+# qkv is [N, 3C]: q, k, v side by side, each H heads of D. lse[B,H,T] is each row's log-sum-exp. With `alibi`, head h
+# has its scores lowered by 2^(-8 (h + 1) / H) per row that a key lies behind its query.
 declare(
     "attention",
-    "qkv -> y lse? | B T H D",
+    "qkv -> y lse? | B T H D alibi=0",
     "qkv=B*T,3*H*D y=B*T,H*D lse=B,H,T",
     attention,
     flops=lambda op: causal_flops(op, 2),  # S, PV
@@ -167,7 +168,7 @@ declare(
 )
 declare(
     "attention_backward",
-    "dy qkv y lse -> dqkv | B T H D",
+    "dy qkv y lse -> dqkv | B T H D alibi=0",
     "dy=B*T,H*D qkv=B*T,3*H*D y=B*T,H*D lse=B,H,T dqkv=B*T,3*H*D",
     attention_backward,
     flops=lambda op: causal_flops(op, 5),  # again S, then dP, dV, dQ, dK
@@ -177,7 +178,7 @@ declare(
 declare("cache_fill", "qkv -> cache_k cache_v | T C", "qkv=T,3*C cache_k=T,C cache_v=T,C", cache_fill)
 declare(
     "attention_one",
-    "qkv position -> y cache_k+ cache_v+ | T H D",
+    "qkv position -> y cache_k+ cache_v+ | T H D alibi=0",
     "qkv=1,3*H*D position:i32=1 y=1,H*D cache_k=T,H*D cache_v=T,H*D",
     attention_one,
     flops=lambda op: 4 * op.dim("T") * op.dim("H") * op.dim("D"),
