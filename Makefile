@@ -12,7 +12,7 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan train models law play wheel clean
+.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan qemu train models law play wheel clean
 .NOTPARALLEL:  # one install makes several stamps
 .NOTPARALLEL:  # one install makes several stamps
 
@@ -24,7 +24,7 @@ setup: .venv/test-ready web/node_modules/test-ready chromium vulkan ## make .ven
 test: setup lint types web-check site ## everything that must hold: lint, types, all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
-test-slow: setup ## the long proofs
+test-slow: setup qemu ## the long proofs, an emulated ARM machine's among them
 	$(BIN)/python -m pytest -m slow
 
 sanitize: .venv/test-ready clang ## the C++ kernels under the address and undefined-behaviour sanitizers (needs clang)
@@ -112,6 +112,13 @@ chromium:
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
 	else echo "The tests drive Chromium, and there is none: install Chromium or Google Chrome."; exit 1; fi
+
+# The ARM machine that the kernels are tested on, emulated: as above.
+qemu:
+	@command -v qemu-aarch64 > /dev/null || command -v qemu-aarch64-static > /dev/null || test "$$(uname -m)" = aarch64 || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends qemu-user; \
+	else echo "The long proofs emulate an ARM machine: install qemu-user."; exit 1; fi
 
 # The adapter that the WGSL kernels are tested on, if only a software one: as above. Elsewhere those tests are skipped.
 ADAPTERS := $(BIN)/python -c 'from tinygpt.engines.gpu import all_adapters; raise SystemExit(not all_adapters())'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import platform
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import State, TerminalEngine, flat_bytes
 from tinygpt.engines.crew import Crew
 from tinygpt.engines.machine import check_memory, check_threads, cores
-from tinygpt.kernels.build import compile_kernels
+from tinygpt.kernels.build import compile_kernels, this_machine
 
 # Words that the kernels' team shares (tg.h): how to end a run, and how often the program was run through.
 STOP, DONE = 2, 3
@@ -27,8 +27,8 @@ STOP, DONE = 2, 3
 
 def cpu_lanes() -> int:
     """The widest vectors this CPU has, in floats (NumPy asks the CPU itself, on every system)."""
-    if platform.machine() not in ("x86_64", "AMD64"):
-        return 4
+    if this_machine().machine != "x86_64":
+        return 4  # NEON
     try:
         from numpy._core._multiarray_umath import __cpu_features__ as has  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -75,7 +75,8 @@ class NativePlayer(Player):
         self.library = library(lanes)
         self.arena = mmap.mmap(-1, self.bytes)  # zeros, page by page as they are touched
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            self.arena.madvise(mmap.MADV_HUGEPAGE)
+            with suppress(OSError):  # a kernel may have been built without them
+                self.arena.madvise(mmap.MADV_HUGEPAGE)
         self.memory = np.frombuffer(self.arena, dtype=np.uint8)
         self.shared = np.zeros(32, dtype=np.int32)
         self.programs = {

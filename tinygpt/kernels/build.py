@@ -13,7 +13,9 @@ import platform
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
@@ -30,7 +32,7 @@ ARITHMETIC = ["-O3", "-g0", "-ffp-contract=off", "-fno-math-errno"]
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 COMMON_FLAGS = LANGUAGE + ARITHMETIC + WARNINGS
 
-# Lanes of float32 in a vector -> how to compile for them on x86-64. Elsewhere there are 4 (NEON).
+# Lanes of float32 in a vector -> the least CPU that has them, on x86-64.
 X86_FLAGS = {
     4: ["-mcpu=x86_64_v2"],
     8: ["-mcpu=x86_64_v3"],
@@ -101,24 +103,59 @@ def unit() -> str:
     return "\n".join(['#include "args.h"', *includes, '#include "run.cpp"', ""])
 
 
-def compiler(lanes: int) -> tuple[list[str], list[str]]:
-    """The command that compiles C++ for vectors of `lanes` floats on this machine, and its flags."""
-    x86 = platform.machine() in ("x86_64", "AMD64")
-    flags = COMMON_FLAGS + (X86_FLAGS[lanes] if x86 else ["-mcpu=native"]) + [f"-DLANES={lanes}"]
+class Target(NamedTuple):
+    """What a library is compiled for."""
+
+    system: str  # as sys.platform names it: linux, darwin, win32
+    machine: str  # x86_64, aarch64
+
+    @property
+    def suffix(self) -> str:
+        return {"darwin": ".dylib", "win32": ".dll"}.get(self.system, ".so")
+
+    @property
+    def triple(self) -> str:
+        """As zig names it."""
+        return f"{self.machine}-{ {'darwin': 'macos', 'win32': 'windows-gnu'}.get(self.system, 'linux-gnu') }"
+
+    def cpu_flags(self, lanes: int) -> list[str]:
+        """The least CPU that has these vectors, so that what was tested is what runs."""
+        if self.machine == "x86_64":
+            return X86_FLAGS[lanes]
+        if self.machine == "aarch64":  # NEON and its fused instructions are in all of them
+            return ["-mcpu=apple_m1" if self.system == "darwin" else "-mcpu=generic"]
+        return ["-mcpu=native"]
+
+    def library_flags(self) -> list[str]:
+        """Without a standard library nothing of zig's need be built first; the process has libc, or Windows' own."""
+        flags = ["-shared", "-nostdlib"]
+        if self.system == "win32":
+            return [*flags, "-Wl,--no-entry", "-lkernel32"]
+        return [*flags, "-fPIC", *(["-Wl,-undefined,dynamic_lookup"] if self.system == "darwin" else [])]
+
+
+def this_machine() -> Target:
+    names = {"amd64": "x86_64", "arm64": "aarch64"}  # Windows' and macOS' own
+    machine = platform.machine().lower()
+    return Target(sys.platform, names.get(machine, machine))
+
+
+def compiler(target: Target, lanes: int) -> tuple[list[str], list[str]]:
+    """The command that compiles C++ for vectors of `lanes` floats on that target, and its flags."""
+    flags = COMMON_FLAGS + target.cpu_flags(lanes) + [f"-DLANES={lanes}"]
     clang = os.environ.get("TINYGPT_SANITIZE")
     if clang:
         # zig writes a CPU's name in its own way.
         return [clang], [flag.replace("-mcpu=x86_64_", "-march=x86-64-") for flag in flags] + SANITIZERS
-    return [*ZIG, "c++"], flags
+    return [*ZIG, "c++"], flags if target == this_machine() else ["-target", target.triple, *flags]
 
 
-def compile_kernels(lanes: int) -> Path:
-    """The shared library for this machine with vectors of `lanes` floats, compiled if it is not cached."""
-    command, flags = compiler(lanes)
-    # Without a standard library nothing of zig's need be built first; libc is in the process already.
-    flags += ["-shared", "-fPIC", "-nostdlib"]
-    flags += ["-Wl,-undefined,dynamic_lookup"] if sys.platform == "darwin" else []
-    return cached(f"kernels-{lanes}-{source_digest(flags)}", ".so", command + flags)
+def compile_kernels(lanes: int, target: Target | None = None) -> Path:
+    """The shared library with vectors of `lanes` floats, for this machine or another, compiled if it is not cached."""
+    target = target or this_machine()
+    command, flags = compiler(target, lanes)
+    flags = flags + target.library_flags()
+    return cached(f"kernels-{lanes}-{source_digest(flags)}", target.suffix, command + flags)
 
 
 def source_digest(*more: object) -> str:
@@ -138,7 +175,8 @@ def cached(stem: str, suffix: str, command: list[str], link: list[str] | None = 
     for path in folder.glob(f"{stem}-*{suffix}"):
         if path.name == f"{stem}-{digest_of(path.read_bytes())}{suffix}":
             return path
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # Windows deletes no file that a process has loaded
+            path.unlink()
     content = compile_unit(command, link)
     made = folder / f"{stem}-{digest_of(content)}{suffix}"
     write_atomically(made, content)

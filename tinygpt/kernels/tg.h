@@ -1,5 +1,6 @@
 // What every kernel is given: its arguments (args.h, made from core/ops's signatures) and its team.
 #pragma once
+#include "system.h"
 
 // Threads are the host's: each calls tg_run with its number, all replay the same words, each takes its
 // share of every op and meets the others at a barrier in memory that they share. Shares may depend on the
@@ -11,23 +12,9 @@ using i64 = long long;
 using u64 = unsigned long long;
 using u8 = unsigned char;
 
-#define INLINE static inline __attribute__((always_inline))
-
 INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
 INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }
 INLINE i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
-
-#if defined(__wasm__)
-INLINE void pause_briefly() {}
-#elif defined(__x86_64__)
-INLINE void pause_briefly() { __builtin_ia32_pause(); }
-#elif defined(__aarch64__)
-INLINE void pause_briefly() { __asm__ volatile("yield"); }
-#endif
-
-#if !defined(__wasm__)
-extern "C" int sched_yield(void);
-#endif
 
 // Some tens of microseconds: longer than a kernel's imbalance. WebAssembly has no pause, so its turns are shorter.
 #if defined(__wasm__)
@@ -80,7 +67,7 @@ struct Team {
 #if defined(__wasm_atomics__)
         __builtin_wasm_memory_atomic_wait32(&barrier->generation, generation, -1);
 #elif !defined(__wasm__)
-        sched_yield();
+        give_way();
 #endif
       }
     }
