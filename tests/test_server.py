@@ -188,15 +188,14 @@ def test_play_says_when_there_is_no_page(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert result.exit_code == 1 and "run: make play" in result.output
 
 
-class InterruptedAtOnce:
-    def wait(self) -> None:
-        raise KeyboardInterrupt
+def interrupted(seconds: float) -> None:
+    raise KeyboardInterrupt
 
 
 def test_play_serves_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     opened: list[str] = []
     monkeypatch.setattr("tinygpt.site.DIST", folder)
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))
-    monkeypatch.setattr("tinygpt.cli.commands.play.Event", InterruptedAtOnce)
+    monkeypatch.setattr("tinygpt.cli.commands.play.sleep", interrupted)
     result = CliRunner().invoke(app, ["play", "--port", "0"])
     assert result.exit_code == INTERRUPTED and opened and opened[0] in result.output

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.files import replace
 
 
 def cache_root() -> Path:
@@ -37,7 +38,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(handle)
-        os.replace(partial, path)
+        replace(partial, path)
     except OSError as error:
         raise unwritable(path.parent, error) from error
     finally:

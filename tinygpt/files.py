@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
@@ -13,7 +15,19 @@ from typing import BinaryIO
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.terminal import one_line
 
+WAITS = (0.01, 0.05, 0.2, 0.5, 1.0)  # seconds
 LONGEST_FAULT = 300  # characters; a fault may quote what a hostile file holds
+
+
+def replace(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """`os.replace`. Windows refuses it while anyone has the target open, such as a virus scanner: it is tried again."""
+    for wait in WAITS if sys.platform == "win32" else ():
+        try:
+            os.replace(source, target)
+            return
+        except PermissionError:
+            time.sleep(wait)
+    os.replace(source, target)
 
 
 @contextmanager

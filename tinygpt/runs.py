@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.files import faults_of, open_regular
+from tinygpt.files import faults_of, open_regular, replace
 from tinygpt.locks import only_writer
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class RunFolder:
         partial = self.config.with_name(".config.toml.partial")
         with writing(self.config):
             partial.write_text(text, encoding="utf-8")
-            os.replace(partial, self.config)
+            replace(partial, self.config)
 
     def record(self, event: dict[str, Any]) -> None:
         """Keep an event: of steps, validations, exams and sessions as metrics, of samples as text."""
@@ -180,7 +180,7 @@ class RunFolder:
         with writing(self.metrics):
             partial = self.metrics.with_name(".metrics.jsonl.partial")
             partial.write_bytes(b"".join(lines))
-            os.replace(partial, self.metrics)
+            replace(partial, self.metrics)
         if self.samples.exists():
             with writing(self.samples):
                 text = self.samples.read_bytes()

@@ -13,8 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +127,7 @@ def digest() -> str:
 
 
 def is_fresh() -> bool:
-    return STAMP.exists() and STAMP.read_text() == digest()
+    return STAMP.exists() and STAMP.read_text(encoding="utf-8") == digest()
 
 
 def build() -> Path:
@@ -141,7 +140,7 @@ def build() -> Path:
             generate()
             run(node(ASTRO, "build", "--outDir", str(DIST)), WEB)
             state_headers()
-            STAMP.write_text(inputs)
+            STAMP.write_text(inputs, encoding="utf-8")
     return DIST
 
 
@@ -175,18 +174,12 @@ def run(command: list[str], folder: Path) -> None:
         raise TinyGPTError(f"`{' '.join(command)}` failed:\n{done.stdout}{done.stderr}")
 
 
-@contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Processes that want the site at once (parallel tests) build it once. Windows has no such lock."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
+def one_at_a_time() -> AbstractContextManager[object]:
+    """Processes that want the site at once (parallel tests) build it once."""
+    from filelock import FileLock
+
     (WEB / ".astro").mkdir(exist_ok=True)
-    with (WEB / ".astro" / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return FileLock(WEB / ".astro" / "lock")
 
 
 if __name__ == "__main__":

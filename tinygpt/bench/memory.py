@@ -38,10 +38,12 @@ print(json.dumps([own_peak(), gpu_bytes(engine), engine.describe()]))
 def own_peak() -> int:
     """Bytes this process had resident at its fullest."""
     if sys.platform == "linux":  # getrusage would count what the process was before it became this program
-        with open("/proc/self/status") as file:
+        with open("/proc/self/status", encoding="utf-8") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
-    import resource
-
+    try:
+        import resource
+    except ImportError:
+        raise TinyGPTError("Windows does not say what memory a process had at most; use Linux or macOS") from None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 

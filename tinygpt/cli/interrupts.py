@@ -15,6 +15,7 @@ from types import FrameType
 INTERRUPTED = 130  # exit status
 AGAIN_AFTER = 0.01  # seconds
 HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
+BREAK = getattr(signal, "SIGBREAK", None)  # Ctrl-Break, which only Windows has
 
 
 class Interrupt:
@@ -88,6 +89,8 @@ def stop_signals(*on_first: Callable[[], None]) -> Iterator[StopRequest]:
     numbers = [signal.SIGINT, signal.SIGTERM]
     if HANG_UP is not None and signal.getsignal(HANG_UP) != signal.SIG_IGN:  # nohup ignores it
         numbers.append(HANG_UP)
+    if BREAK is not None:
+        numbers.append(BREAK)
     before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield request

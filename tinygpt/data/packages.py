@@ -66,7 +66,7 @@ def pip_command(package: Package, folder: Path) -> list[str]:
     else:
         raise TinyGPTError(f"Fetching {package} needs pip: run `python -m ensurepip` and try again.")
     requirement = folder / "requirements.txt"
-    requirement.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
+    requirement.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", encoding="utf-8")
     return [
         *pip,
         "download",

@@ -8,6 +8,7 @@ member, who wakes the others. However the wait for it ends, the work does.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -19,6 +20,9 @@ class Job(NamedTuple):
     part: Callable[[int], object]  # called by each member with its number; over for all when it is over for number 0
     over: threading.Lock  # held until then
 
+
+# Seconds for which a lock is waited for at a time. Windows tells of Ctrl-C only in between, others at once.
+WAIT = 0.05 if sys.platform == "win32" else -1.0
 
 Inbox = SimpleQueue[Job | None]
 
@@ -43,7 +47,8 @@ class Crew:
         job.over.acquire()
         self.idle = False
         self.inbox.put(job)
-        job.over.acquire()
+        while not job.over.acquire(timeout=WAIT):
+            pass
         self.idle = True
 
     def settle(self) -> None:

@@ -126,7 +126,7 @@ class Gpu:
     def module(self, files: tuple[str, ...]) -> Any:
         if files not in self.modules:
             try:
-                text = "\n".join((KERNELS / file).read_text() for file in files)
+                text = "\n".join((KERNELS / file).read_text(encoding="utf-8") for file in files)
                 if any("f16" in file for file in files):
                     text = "enable f16;\n" + text
                 module = self.device.create_shader_module(code=text)
@@ -271,7 +271,7 @@ def line_of(files: tuple[str, ...], line: int) -> str:
     """Where a line of the joined text comes from."""
     line -= any("f16" in file for file in files)
     for file in files:
-        count = len((KERNELS / file).read_text().split("\n"))
+        count = len((KERNELS / file).read_text(encoding="utf-8").split("\n"))
         if line <= count:
             return f"{file}, line {line},"
         line -= count

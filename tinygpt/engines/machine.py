@@ -91,6 +91,6 @@ def numbers(path: Path) -> dict[str, int]:
 
 def read(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except OSError:
         return ""

@@ -29,6 +29,7 @@ from typing import Any
 from tinygpt.cache import cache_dir
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.exchange import ISOLATION, Exchange
+from tinygpt.files import replace
 from tinygpt.kernels.wasm import BUILDS, compile_wasm
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +44,8 @@ SILENCE = 60.0  # seconds without a sign of life after which a tab is given up
 START_PAGE = '<!doctype html><meta http-equiv="refresh" content="0;url={address}/">'
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+CHROME_IN_WINDOWS = ("Google", "Chrome", "Application", "chrome.exe")
+CHROME_IN_MACOS = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 CHROMIUM_FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -74,7 +77,11 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def find_chromium() -> str | None:
-    return os.environ.get("TINYGPT_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    """A program on the path, or where the installers of macOS and Windows put it."""
+    named = os.environ.get("TINYGPT_CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    roots = [os.environ.get(name, "") for name in ("ProgramFiles", "ProgramFiles(x86)", "LocalAppData")]
+    places = [Path(root, *CHROME_IN_WINDOWS) for root in roots if root] + [CHROME_IN_MACOS]
+    return named or next((str(place) for place in places if place.is_file()), None)
 
 
 def webgpu_flags() -> list[str]:
@@ -116,7 +123,7 @@ def browser_files() -> Path:
             if done.returncode != 0:
                 raise TinyGPTError(f"the engine's TypeScript could not be prepared: {done.stderr.strip()}")
             if not folder.exists():
-                os.replace(made, folder)
+                replace(made, folder)
     return folder
 
 
@@ -124,7 +131,7 @@ def python_files() -> dict[str, str]:
     """What MicroPython gets to see of the package, by path: core, and the package's own __init__.py."""
     package = ROOT / "tinygpt"
     paths = [package / "__init__.py", *sorted((package / "core").rglob("*.py"))]
-    return {path.relative_to(package).as_posix(): path.read_text() for path in paths}
+    return {path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 class Runner:
@@ -156,9 +163,7 @@ class Runner:
     def start(self) -> subprocess.Popen[bytes]:
         self.log = self.folder / "log"
         with self.log.open("wb") as log:
-            process = subprocess.Popen(
-                self.command(), stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
-            )
+            process = subprocess.Popen(self.command(), stdin=subprocess.PIPE, stdout=log, stderr=log, **apart())
         assert process.stdin is not None
         with contextlib.suppress(OSError), process.stdin as told:  # one that ended at once is noticed when it is asked
             told.write(self.exchange.address.encode())
@@ -242,6 +247,13 @@ class Runner:
 
     def close(self) -> None:
         self.end()
+
+
+def apart() -> dict[str, Any]:
+    """How a process is started that Ctrl-C in our terminal does not reach."""
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"start_new_session": True}
 
 
 def end_process(process: subprocess.Popen[bytes], exchange: Exchange, folder: Path) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.files import replace
 
 STALE_SECONDS = 3600  # a partial file untouched for so long belongs to a writer that was killed
 
@@ -33,7 +34,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield partial
         sync(partial)
         partial.chmod(rights)
-        os.replace(partial, target)
+        replace(partial, target)
     except BaseException:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

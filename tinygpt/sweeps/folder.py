@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.files import faults_of, open_regular
+from tinygpt.files import faults_of, open_regular, replace
 from tinygpt.locks import only_writer
 from tinygpt.runs import writing
 from tinygpt.sweeps.results import Result
@@ -49,7 +49,7 @@ class SweepFolder:
         partial = path / ".sweep.toml.partial"
         with writing(folder.plan):
             partial.write_text(plan, encoding="utf-8")
-            os.replace(partial, folder.plan)
+            replace(partial, folder.plan)
         return folder
 
     @classmethod
@@ -79,7 +79,7 @@ class SweepFolder:
         partial = self.results.with_name(".results.jsonl.partial")
         with writing(self.results):
             partial.write_bytes(b"".join(json.dumps(result.as_dict()).encode() + b"\n" for result in results))
-            os.replace(partial, self.results)
+            replace(partial, self.results)
 
 
 def read_results(path: Path) -> list[Result]:

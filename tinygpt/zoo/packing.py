@@ -5,7 +5,6 @@ Everything a card says of the model is measured here, on the file as it is packe
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 import time
@@ -29,6 +28,7 @@ from tinygpt.core.run.sampler import generate
 from tinygpt.core.tasks import is_task
 from tinygpt.core.text import decode
 from tinygpt.engines.select import EngineChoice
+from tinygpt.files import replace
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
 from tinygpt.formats.checkpoint import weights_sha256
 from tinygpt.formats.plain_json import plain
@@ -74,7 +74,7 @@ def pack(run: Path, name: str, choice: EngineChoice, output: Output) -> zoo.Card
         }
         card_file.write_text(as_lines(card), encoding="utf-8")
         for written in (file, card_file):
-            os.replace(written, zoo.FOLDER / written.name)
+            replace(written, zoo.FOLDER / written.name)
     return card
 
 

@@ -63,7 +63,7 @@ def processor() -> Finding:
 def processor_flags() -> set[str]:
     """As the kernel of Linux names them; elsewhere unknown."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return set()
     return {flag for line in lines if line.lower().startswith(("flags", "features")) for flag in line.split()[2:]}

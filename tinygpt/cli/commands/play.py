@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
-from threading import Event
+from time import sleep
 from typing import Annotated
 
 import typer
@@ -11,6 +11,7 @@ import typer
 from tinygpt.cli.output import Output
 
 DEFAULT_PORT = 8017
+SECONDS = 3600.0
 
 
 def play(
@@ -31,4 +32,5 @@ def play(
         output.say(f"TinyGPT is at {site.url} (Ctrl-C ends it)")
         if open:
             webbrowser.open(site.url)
-        Event().wait()
+        while True:
+            sleep(SECONDS)  # which Ctrl-C ends on every system, as it does not a lock
