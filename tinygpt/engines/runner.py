@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,13 @@ def python_files() -> dict[str, str]:
 class Runner:
     """One process, one engine. `ask` is called from one thread only."""
 
-    def __init__(self, kind: str, isolated: bool = True, kernels: dict[str, bytes] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        isolated: bool = True,
+        kernels: dict[str, bytes] | None = None,
+        arguments: Sequence[str] = (),  # more of the program's
+    ) -> None:
         if not (WEB / "src" / "engine" / "runner.ts").exists():
             raise TinyGPTError(
                 "the engines of browsers and Node run from a checkout of the repository; its web/ folder is missing"
@@ -153,7 +160,7 @@ class Runner:
         self.answers: queue.Queue[bytes] = queue.Queue()
         self.asked = 0  # commands
         self.stops: queue.SimpleQueue[int] = queue.SimpleQueue()  # numbers of commands; a signal's handler may put one
-        self.program = node_command() if kind == "node" else chromium_command()
+        self.program = [*(node_command() if kind == "node" else chromium_command()), *arguments]
         self.exchange = Exchange(self)
         self.folder = Path(tempfile.mkdtemp(prefix="tinygpt-"))  # nobody else can read it
         self.process = self.start()

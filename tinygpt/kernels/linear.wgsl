@@ -20,19 +20,27 @@ fn has_depth(depth: u32) -> bool {
   return I % TILE_DEPTH == 0 || depth < I;
 }
 
+fn x_quad(k: u32, number: u32) -> Quad {
+  let at = along_depth(number);
+  let row = first_row + at.x;
+  var quad = Quad();
+  if (has_row(row) && has_depth(k + at.y)) { quad = Quad(x[(row * I + k + at.y) / 4]); }
+  return quad;
+}
+
+fn weight_quad(k: u32, number: u32) -> Quad {
+  let at = along_depth(number);
+  let column = first_column + at.x;
+  var quad = Quad();
+  if (has_column(column) && has_depth(k + at.y)) { quad = Quad(weight[(column * I + k + at.y) / 4]); }
+  return quad;
+}
+
 fn fetch_x_and_weight(k: u32) {
-  for (var n = 0u; n < TILE_ROWS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let at = along_depth(lane + n * INVOCATIONS);
-    let row = first_row + at.x;
-    left_ahead[n] = Quad();
-    if (has_row(row) && has_depth(k + at.y)) { left_ahead[n] = Quad(x[(row * I + k + at.y) / 4]); }
-  }
-  for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let at = along_depth(lane + n * INVOCATIONS);
-    let column = first_column + at.x;
-    right_ahead[n] = Quad();
-    if (has_column(column) && has_depth(k + at.y)) { right_ahead[n] = Quad(weight[(column * I + k + at.y) / 4]); }
-  }
+  left_ahead[0] = x_quad(k, lane);
+  if (LEFT_QUADS > INVOCATIONS) { left_ahead[1] = x_quad(k, lane + INVOCATIONS); }
+  right_ahead[0] = weight_quad(k, lane);
+  if (RIGHT_QUADS > INVOCATIONS) { right_ahead[1] = weight_quad(k, lane + INVOCATIONS); }
 }
 
 fn multiply_x_and_weight() {
@@ -40,16 +48,40 @@ fn multiply_x_and_weight() {
   keep_left_along_depth(0);
   keep_right_along_depth(0);
   workgroupBarrier();
-  var buffer = 0u;
-  for (var k = 0u; k < I; k += TILE_DEPTH) {
-    if (k + TILE_DEPTH < I) { fetch_x_and_weight(k + TILE_DEPTH); }
-    multiply(buffer);
-    buffer = 1 - buffer;
-    if (k + TILE_DEPTH < I) {
-      keep_left_along_depth(buffer);
-      keep_right_along_depth(buffer);
+  for (var slab = 0u; slab < (I + TILE_DEPTH - 1) / TILE_DEPTH; slab++) {
+    let next = (slab + 1) * TILE_DEPTH;
+    if (next < I) { fetch_x_and_weight(next); }
+    multiply(slab);
+    if (next < I) {
+      keep_left_along_depth(slab + 1);
+      keep_right_along_depth(slab + 1);
     }
     workgroupBarrier();
+  }
+  add_teams();
+}
+
+fn bias_quad(column: u32) -> vec4f {
+  if (HAS_BIAS) { return bias[column / 4]; }
+  return vec4f(0.0);
+}
+
+fn write_y(row: u32, column: u32, sum: vec4f) {
+  if (has_row(row)) {
+    var result = SCALE * sum + bias_quad(column);
+    if (HAS_RESIDUAL) { result += residual[(row * O + column) / 4]; }
+    let at = (Y_OFFSET + row * Y_PITCH + column) / 4;
+    if (ACCUMULATE) { y[at] += result; } else { y[at] = result; }
+  }
+}
+
+fn write_y_block(r: u32, c: u32, block: mat4x4f) {
+  let column = column_of(c);
+  if (has_column(column)) {
+    write_y(row_of(r, 0), column, block[0]);
+    write_y(row_of(r, 1), column, block[1]);
+    write_y(row_of(r, 2), column, block[2]);
+    write_y(row_of(r, 3), column, block[3]);
   }
 }
 
@@ -57,47 +89,44 @@ fn multiply_x_and_weight() {
 fn linear(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   place(group.y, group.x, invocation);
   multiply_x_and_weight();
-  add_teams();
-  for (var c = 0u; c < BLOCK_COLUMNS; c++) {
-    let column = column_of(c);
-    if (team == 0 && has_column(column)) {
-      var added = vec4f(0.0);
-      if (HAS_BIAS) { added = bias[column / 4]; }
-      for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
-        let row = row_of(r);
-        if (has_row(row)) {
-          var result = SCALE * sums[r * BLOCK_COLUMNS + c] + added;
-          if (HAS_RESIDUAL) { result += residual[(row * O + column) / 4]; }
-          let at = (Y_OFFSET + row * Y_PITCH + column) / 4;
-          if (ACCUMULATE) { y[at] += result; } else { y[at] = result; }
-        }
-      }
-    }
+  if (team == 0) {
+    write_y_block(0, 0, sums[0]);
+    if (BLOCK_COLUMNS > 1) { write_y_block(0, 1, sums[1]); }
+    if (BLOCK_ROWS > 1) { write_y_block(1, 0, sums[2]); }
+    if (BLOCKS == 4) { write_y_block(1, 1, sums[3]); }
   }
 }
 
 @group(0) @binding(3) var<storage, read_write> activation: array<vec4f>;
 @group(0) @binding(4) var<storage, read_write> slope: array<vec4f>;
 
+fn write_activation(row: u32, column: u32, sum: vec4f) {
+  if (has_row(row)) {
+    let at = (row * O + column) / 4;
+    let h = activate(sum + bias_quad(column));
+    activation[at] = h.value;
+    if (HAS_SLOPE) { slope[at] = h.slope; }
+  }
+}
+
+fn write_activation_block(r: u32, c: u32, block: mat4x4f) {
+  let column = column_of(c);
+  if (has_column(column)) {
+    write_activation(row_of(r, 0), column, block[0]);
+    write_activation(row_of(r, 1), column, block[1]);
+    write_activation(row_of(r, 2), column, block[2]);
+    write_activation(row_of(r, 3), column, block[3]);
+  }
+}
+
 @compute @workgroup_size(INVOCATIONS)
 fn linear_activation(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) invocation: u32) {
   place(group.y, group.x, invocation);
   multiply_x_and_weight();
-  add_teams();
-  for (var c = 0u; c < BLOCK_COLUMNS; c++) {
-    let column = column_of(c);
-    if (team == 0 && has_column(column)) {
-      var added = vec4f(0.0);
-      if (HAS_BIAS) { added = bias[column / 4]; }
-      for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
-        let row = row_of(r);
-        if (has_row(row)) {
-          let at = (row * O + column) / 4;
-          let h = activate(sums[r * BLOCK_COLUMNS + c] + added);
-          activation[at] = h.value;
-          if (HAS_SLOPE) { slope[at] = h.slope; }
-        }
-      }
-    }
+  if (team == 0) {
+    write_activation_block(0, 0, sums[0]);
+    if (BLOCK_COLUMNS > 1) { write_activation_block(0, 1, sums[1]); }
+    if (BLOCK_ROWS > 1) { write_activation_block(1, 0, sums[2]); }
+    if (BLOCKS == 4) { write_activation_block(1, 1, sums[3]); }
   }
 }

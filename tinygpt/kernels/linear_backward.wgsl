@@ -54,23 +54,47 @@ fn linear_backward(
 
 // --- dx, rows of the batch by inputs, sums over outputs ---------------------------------------------------------------
 
-fn fetch_dy_and_weight(k: u32) {
-  for (var n = 0u; n < TILE_ROWS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let at = along_depth(lane + n * INVOCATIONS);
-    let row = first_row + at.x;
-    left_ahead[n] = Quad();
-    if (has_row_of_batch(row) && (O % TILE_DEPTH == 0 || k + at.y < O)) {
-      left_ahead[n] = Quad(dy[(DY_OFFSET + row * DY_PITCH + k + at.y) / 4] * LOSS_SCALE);
-    }
+fn dy_quad_along_depth(k: u32, number: u32) -> Quad {
+  let at = along_depth(number);
+  let row = first_row + at.x;
+  var quad = Quad();
+  if (has_row_of_batch(row) && (O % TILE_DEPTH == 0 || k + at.y < O)) {
+    quad = Quad(dy[(DY_OFFSET + row * DY_PITCH + k + at.y) / 4] * LOSS_SCALE);
   }
-  for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let i = lane + n * INVOCATIONS;
-    let output = k + i / (TILE_COLUMNS / 4);
-    let input = first_column + i % (TILE_COLUMNS / 4) * 4;
-    right_ahead[n] = Quad();
-    if ((O % TILE_DEPTH == 0 || output < O) && has_input(input)) {
-      right_ahead[n] = Quad(weight[(output * I + input) / 4]);
-    }
+  return quad;
+}
+
+fn weight_quad(k: u32, number: u32) -> Quad {
+  let output = k + number / (TILE_COLUMNS / 4);
+  let input = first_column + number % (TILE_COLUMNS / 4) * 4;
+  var quad = Quad();
+  if ((O % TILE_DEPTH == 0 || output < O) && has_input(input)) { quad = Quad(weight[(output * I + input) / 4]); }
+  return quad;
+}
+
+fn fetch_dy_and_weight(k: u32) {
+  left_ahead[0] = dy_quad_along_depth(k, lane);
+  if (LEFT_QUADS > INVOCATIONS) { left_ahead[1] = dy_quad_along_depth(k, lane + INVOCATIONS); }
+  right_ahead[0] = weight_quad(k, lane);
+  if (RIGHT_QUADS > INVOCATIONS) { right_ahead[1] = weight_quad(k, lane + INVOCATIONS); }
+}
+
+fn write_dx(row: u32, input: u32, sum: vec4f) {
+  if (has_row_of_batch(row)) {
+    let at = (row * I + input) / 4;
+    var result = SCALE * (sum / LOSS_SCALE);
+    if (HAS_SLOPE) { result *= slope[at]; }
+    if (ACCUMULATE_DX) { dx[at] += result; } else { dx[at] = result; }
+  }
+}
+
+fn write_dx_block(r: u32, c: u32, block: mat4x4f) {
+  let input = column_of(c);
+  if (has_input(input)) {
+    write_dx(row_of(r, 0), input, block[0]);
+    write_dx(row_of(r, 1), input, block[1]);
+    write_dx(row_of(r, 2), input, block[2]);
+    write_dx(row_of(r, 3), input, block[3]);
   }
 }
 
@@ -79,53 +103,82 @@ fn make_dx() {
   keep_left_along_depth(0);
   keep_right_across(0);
   workgroupBarrier();
-  var buffer = 0u;
-  for (var k = 0u; k < O; k += TILE_DEPTH) {
-    if (k + TILE_DEPTH < O) { fetch_dy_and_weight(k + TILE_DEPTH); }
-    multiply(buffer);
-    buffer = 1 - buffer;
-    if (k + TILE_DEPTH < O) {
-      keep_left_along_depth(buffer);
-      keep_right_across(buffer);
+  for (var slab = 0u; slab < (O + TILE_DEPTH - 1) / TILE_DEPTH; slab++) {
+    let next = (slab + 1) * TILE_DEPTH;
+    if (next < O) { fetch_dy_and_weight(next); }
+    multiply(slab);
+    if (next < O) {
+      keep_left_along_depth(slab + 1);
+      keep_right_across(slab + 1);
     }
     workgroupBarrier();
   }
   add_teams();
-  for (var c = 0u; c < BLOCK_COLUMNS; c++) {
-    let input = column_of(c);
-    if (team == 0 && has_input(input)) {
-      for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
-        let row = row_of(r);
-        if (has_row_of_batch(row)) {
-          let at = (row * I + input) / 4;
-          var result = SCALE * (sums[r * BLOCK_COLUMNS + c] / LOSS_SCALE);
-          if (HAS_SLOPE) { result *= slope[at]; }
-          if (ACCUMULATE_DX) { dx[at] += result; } else { dx[at] = result; }
-        }
-      }
-    }
+  if (team == 0) {
+    write_dx_block(0, 0, sums[0]);
+    if (BLOCK_COLUMNS > 1) { write_dx_block(0, 1, sums[1]); }
+    if (BLOCK_ROWS > 1) { write_dx_block(1, 0, sums[2]); }
+    if (BLOCKS == 4) { write_dx_block(1, 1, sums[3]); }
   }
 }
 
 // --- dweight and dbias, outputs by inputs, sums over a slice's rows of the batch ------------------------------------------
 
-fn fetch_dy_and_x(k: u32, end: u32) {
-  let whole = N % (SLICES * TILE_DEPTH) == 0;
-  for (var n = 0u; n < TILE_ROWS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let i = lane + n * INVOCATIONS;
-    let row = k + i / (TILE_ROWS / 4);
-    let output = first_row + i % (TILE_ROWS / 4) * 4;
-    left_ahead[n] = Quad();
-    if ((whole || row < end) && has_output(output)) {
-      left_ahead[n] = Quad(dy[(DY_OFFSET + row * DY_PITCH + output) / 4] * LOSS_SCALE);
-    }
+// Whether a row before `end` is there: always, where slices are a number of whole slabs.
+fn has_row_of_slice(row: u32, end: u32) -> bool {
+  return N % (SLICES * TILE_DEPTH) == 0 || row < end;
+}
+
+fn dy_quad_across(k: u32, end: u32, number: u32) -> Quad {
+  let row = k + number / (TILE_ROWS / 4);
+  let output = first_row + number % (TILE_ROWS / 4) * 4;
+  var quad = Quad();
+  if (has_row_of_slice(row, end) && has_output(output)) {
+    quad = Quad(dy[(DY_OFFSET + row * DY_PITCH + output) / 4] * LOSS_SCALE);
   }
-  for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let i = lane + n * INVOCATIONS;
-    let row = k + i / (TILE_COLUMNS / 4);
-    let input = first_column + i % (TILE_COLUMNS / 4) * 4;
-    right_ahead[n] = Quad();
-    if ((whole || row < end) && has_input(input)) { right_ahead[n] = Quad(x[(row * I + input) / 4]); }
+  return quad;
+}
+
+fn x_quad(k: u32, end: u32, number: u32) -> Quad {
+  let row = k + number / (TILE_COLUMNS / 4);
+  let input = first_column + number % (TILE_COLUMNS / 4) * 4;
+  var quad = Quad();
+  if (has_row_of_slice(row, end) && has_input(input)) { quad = Quad(x[(row * I + input) / 4]); }
+  return quad;
+}
+
+fn fetch_dy_and_x(k: u32, end: u32) {
+  left_ahead[0] = dy_quad_across(k, end, lane);
+  if (LEFT_QUADS > INVOCATIONS) { left_ahead[1] = dy_quad_across(k, end, lane + INVOCATIONS); }
+  right_ahead[0] = x_quad(k, end, lane);
+  if (RIGHT_QUADS > INVOCATIONS) { right_ahead[1] = x_quad(k, end, lane + INVOCATIONS); }
+}
+
+// before + all of a row of the left slab
+fn add_row_of_slab(before: f32, buffer: u32, number: u32) -> f32 {
+  let row = number % TILE_ROWS;
+  var sum = before;
+  for (var j = 0u; j < TILE_DEPTH; j++) {
+    sum += f32(left_tile[(buffer % 2 * TILE_DEPTH + j) * LEFT_STRIDE + row / 4][row % 4]);
+  }
+  return sum;
+}
+
+fn write_dweight(slice: u32, output: u32, input: u32, sum: vec4f) {
+  if (has_output(output)) {
+    let at = in_slice(output * I + input, slice) / 4;
+    let result = sum / LOSS_SCALE;
+    if (ACCUMULATE) { dweight[at] += result; } else { dweight[at] = result; }
+  }
+}
+
+fn write_dweight_block(slice: u32, r: u32, c: u32, block: mat4x4f) {
+  let input = column_of(c);
+  if (has_input(input)) {
+    write_dweight(slice, row_of(r, 0), input, block[0]);
+    write_dweight(slice, row_of(r, 1), input, block[1]);
+    write_dweight(slice, row_of(r, 2), input, block[2]);
+    write_dweight(slice, row_of(r, 3), input, block[3]);
   }
 }
 
@@ -138,35 +191,24 @@ fn make_dweight(slice: u32) {
   keep_left_across(0);
   keep_right_across(0);
   workgroupBarrier();
-  var buffer = 0u;
-  for (var k = begin; k < end; k += TILE_DEPTH) {
-    if (k + TILE_DEPTH < end) { fetch_dy_and_x(k + TILE_DEPTH, end); }
-    multiply(buffer);
-    if (sums_bias) {
-      for (var j = 0u; j < TILE_DEPTH; j++) {
-        bias_sum += f32(left_tile[(buffer * TILE_DEPTH + j) * (TILE_ROWS / 4 + PADDING) + lane / 4][lane % 4]);
-      }
-    }
-    buffer = 1 - buffer;
-    if (k + TILE_DEPTH < end) {
-      keep_left_across(buffer);
-      keep_right_across(buffer);
+  for (var slab = 0u; slab < ((N + SLICES - 1) / SLICES + TILE_DEPTH - 1) / TILE_DEPTH; slab++) {
+    if (begin + slab * TILE_DEPTH >= end) { break; }  // the last slices may have fewer rows
+    let next = begin + (slab + 1) * TILE_DEPTH;
+    if (next < end) { fetch_dy_and_x(next, end); }
+    multiply(slab);
+    if (sums_bias) { bias_sum = add_row_of_slab(bias_sum, slab, lane); }
+    if (next < end) {
+      keep_left_across(slab + 1);
+      keep_right_across(slab + 1);
     }
     workgroupBarrier();
   }
   add_teams();
-  for (var c = 0u; c < BLOCK_COLUMNS; c++) {
-    let input = column_of(c);
-    if (team == 0 && has_input(input)) {
-      for (var r = 0u; r < 4 * BLOCK_ROWS; r++) {
-        let output = row_of(r);
-        if (has_output(output)) {
-          let at = in_slice(output * I + input, slice) / 4;
-          let result = sums[r * BLOCK_COLUMNS + c] / LOSS_SCALE;
-          if (ACCUMULATE) { dweight[at] += result; } else { dweight[at] = result; }
-        }
-      }
-    }
+  if (team == 0) {
+    write_dweight_block(slice, 0, 0, sums[0]);
+    if (BLOCK_COLUMNS > 1) { write_dweight_block(slice, 0, 1, sums[1]); }
+    if (BLOCK_ROWS > 1) { write_dweight_block(slice, 1, 0, sums[2]); }
+    if (BLOCKS == 4) { write_dweight_block(slice, 1, 1, sums[3]); }
   }
   if (sums_bias && first_row + lane < O) {
     let at = in_slice(first_row + lane, slice);

@@ -6,6 +6,9 @@
 // 4 * BLOCK_ROWS by 4 * BLOCK_COLUMNS sums in registers. Where the product is so small that few workgroups share it,
 // SPLITS teams of a workgroup each take a part of every slab's depth, and add up their sums at the end.
 //
+// Nothing here is left for a browser's compiler to guard, see docs/webgpu.md: registers are indexed by constants, loops have
+// constant bounds, and a remainder at the head of a function shows within which bounds an index into workgroup memory is.
+//
 // Needs tile_f32.wgsl or tile_f16.wgsl.
 
 override TILE_ROWS: u32 = 64;
@@ -14,7 +17,20 @@ override TILE_DEPTH: u32 = 8;
 override BLOCK_ROWS: u32 = 1;  // 1 or 2
 override BLOCK_COLUMNS: u32 = 1;  // 1 or 2
 override SPLITS: u32 = 1;
-override INVOCATIONS: u32 = 256;  // SPLITS * (TILE_ROWS / 4 / BLOCK_ROWS) * (TILE_COLUMNS / 4 / BLOCK_COLUMNS)
+override INVOCATIONS: u32 = 256;  // SPLITS * ROW_LANES * COLUMN_LANES
+
+override ROW_LANES: u32 = TILE_ROWS / 4 / BLOCK_ROWS;
+override COLUMN_LANES: u32 = TILE_COLUMNS / 4 / BLOCK_COLUMNS;
+override NEXT_ROWS: u32 = ROW_LANES % (TILE_ROWS / 4);  // quads to an invocation's second block; 0 where it has one
+override NEXT_COLUMNS: u32 = COLUMN_LANES % (TILE_COLUMNS / 4);
+override TEAM: u32 = INVOCATIONS / SPLITS;  // invocations
+override TEAM_DEPTH: u32 = TILE_DEPTH / SPLITS;
+override OTHER_TEAMS: u32 = max(1, SPLITS - 1);
+override BLOCKS: u32 = BLOCK_ROWS * BLOCK_COLUMNS;  // of an invocation, up to 4
+override LEFT_QUADS: u32 = TILE_ROWS * TILE_DEPTH / 4;  // of a slab; an invocation brings 1 or 2
+override RIGHT_QUADS: u32 = TILE_COLUMNS * TILE_DEPTH / 4;
+override LEFT_STRIDE: u32 = TILE_ROWS / 4 + 1;  // quads of a row in workgroup memory: a quad of padding, since rows that
+override RIGHT_STRIDE: u32 = TILE_COLUMNS / 4 + 1;  // are written one by one would else crowd a few banks
 
 // The sizes and flags of linear.wgsl and linear_backward.wgsl. They are here because naga fails on a text in which an
 // override comes after an array whose size depends on one.
@@ -36,15 +52,14 @@ override Y_OFFSET: u32 = 0;  // of the first row in its binding
 override DY_PITCH: u32 = 0;
 override DY_OFFSET: u32 = 0;
 
-// One quad of padding: rows that are written one by one would else crowd a few banks.
-const PADDING = 1u;
-var<workgroup> left_tile: array<Quad, 2 * TILE_DEPTH * (TILE_ROWS / 4 + PADDING)>;
-var<workgroup> right_tile: array<Quad, 2 * TILE_DEPTH * (TILE_COLUMNS / 4 + PADDING)>;
+var<workgroup> left_tile: array<Quad, 2 * TILE_DEPTH * LEFT_STRIDE>;
+var<workgroup> right_tile: array<Quad, 2 * TILE_DEPTH * RIGHT_STRIDE>;
 var<workgroup> team_sums: array<vec4f, max(1, (SPLITS - 1) * TILE_ROWS * TILE_COLUMNS / 4)>;  // of all teams but the first
 
-var<private> sums: array<vec4f, 16>;  // [4 * BLOCK_ROWS][BLOCK_COLUMNS]
-var<private> left_ahead: array<Quad, 8>;
-var<private> right_ahead: array<Quad, 8>;
+// Of block (r, c) of an invocation: number 2 r + c. A column of the matrix is a row of the product.
+var<private> sums: array<mat4x4f, 4>;
+var<private> left_ahead: array<Quad, 2>;
+var<private> right_ahead: array<Quad, 2>;
 var<private> lane: u32;
 var<private> team: u32;
 var<private> row_lane: u32;
@@ -54,10 +69,9 @@ var<private> first_column: u32;
 
 fn place(row_tile: u32, column_tile: u32, invocation: u32) {
   lane = invocation;
-  team = invocation / (INVOCATIONS / SPLITS);
-  let member = invocation % (INVOCATIONS / SPLITS);
-  column_lane = member % (TILE_COLUMNS / 4 / BLOCK_COLUMNS);
-  row_lane = member / (TILE_COLUMNS / 4 / BLOCK_COLUMNS);
+  team = invocation / TEAM;
+  column_lane = invocation % TEAM % COLUMN_LANES;
+  row_lane = invocation % TEAM / COLUMN_LANES;
   first_row = row_tile * TILE_ROWS;
   first_column = column_tile * TILE_COLUMNS;
 }
@@ -67,84 +81,127 @@ fn along_depth(i: u32) -> vec2u {
   return vec2u(i / (TILE_DEPTH / 4), i % (TILE_DEPTH / 4) * 4);
 }
 
+fn keep_left_quad_along_depth(buffer: u32, number: u32, quad: Quad) {
+  let i = number % LEFT_QUADS;
+  let row = i / (TILE_DEPTH / 4);
+  let at = (buffer % 2 * TILE_DEPTH + i % (TILE_DEPTH / 4) * 4) * LEFT_STRIDE + row / 4;
+  left_tile[at][row % 4] = quad.x;
+  left_tile[at + LEFT_STRIDE][row % 4] = quad.y;
+  left_tile[at + 2 * LEFT_STRIDE][row % 4] = quad.z;
+  left_tile[at + 3 * LEFT_STRIDE][row % 4] = quad.w;
+}
+
 fn keep_left_along_depth(buffer: u32) {
-  for (var n = 0u; n < TILE_ROWS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let at = along_depth(lane + n * INVOCATIONS);
-    for (var j = 0u; j < 4; j++) {
-      left_tile[(buffer * TILE_DEPTH + at.y + j) * (TILE_ROWS / 4 + PADDING) + at.x / 4][at.x % 4] = left_ahead[n][j];
-    }
-  }
+  keep_left_quad_along_depth(buffer, lane, left_ahead[0]);
+  if (LEFT_QUADS > INVOCATIONS) { keep_left_quad_along_depth(buffer, lane + INVOCATIONS, left_ahead[1]); }
+}
+
+fn keep_right_quad_along_depth(buffer: u32, number: u32, quad: Quad) {
+  let i = number % RIGHT_QUADS;
+  let column = i / (TILE_DEPTH / 4);
+  let at = (buffer % 2 * TILE_DEPTH + i % (TILE_DEPTH / 4) * 4) * RIGHT_STRIDE + column / 4;
+  right_tile[at][column % 4] = quad.x;
+  right_tile[at + RIGHT_STRIDE][column % 4] = quad.y;
+  right_tile[at + 2 * RIGHT_STRIDE][column % 4] = quad.z;
+  right_tile[at + 3 * RIGHT_STRIDE][column % 4] = quad.w;
 }
 
 fn keep_right_along_depth(buffer: u32) {
-  for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let at = along_depth(lane + n * INVOCATIONS);
-    for (var j = 0u; j < 4; j++) {
-      right_tile[(buffer * TILE_DEPTH + at.y + j) * (TILE_COLUMNS / 4 + PADDING) + at.x / 4][at.x % 4] = right_ahead[n][j];
-    }
-  }
+  keep_right_quad_along_depth(buffer, lane, right_ahead[0]);
+  if (RIGHT_QUADS > INVOCATIONS) { keep_right_quad_along_depth(buffer, lane + INVOCATIONS, right_ahead[1]); }
 }
 
 // Quad number i of a slab whose memory runs along the tile: [depth, tile].
+fn keep_left_quad_across(buffer: u32, number: u32, quad: Quad) {
+  let i = number % LEFT_QUADS;
+  left_tile[(buffer % 2 * TILE_DEPTH + i / (TILE_ROWS / 4)) * LEFT_STRIDE + i % (TILE_ROWS / 4)] = quad;
+}
+
 fn keep_left_across(buffer: u32) {
-  for (var n = 0u; n < TILE_ROWS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let i = lane + n * INVOCATIONS;
-    left_tile[(buffer * TILE_DEPTH + i / (TILE_ROWS / 4)) * (TILE_ROWS / 4 + PADDING) + i % (TILE_ROWS / 4)] = left_ahead[n];
-  }
+  keep_left_quad_across(buffer, lane, left_ahead[0]);
+  if (LEFT_QUADS > INVOCATIONS) { keep_left_quad_across(buffer, lane + INVOCATIONS, left_ahead[1]); }
+}
+
+fn keep_right_quad_across(buffer: u32, number: u32, quad: Quad) {
+  let i = number % RIGHT_QUADS;
+  right_tile[(buffer % 2 * TILE_DEPTH + i / (TILE_COLUMNS / 4)) * RIGHT_STRIDE + i % (TILE_COLUMNS / 4)] = quad;
 }
 
 fn keep_right_across(buffer: u32) {
-  for (var n = 0u; n < TILE_COLUMNS * TILE_DEPTH / 4 / INVOCATIONS; n++) {
-    let i = lane + n * INVOCATIONS;
-    right_tile[(buffer * TILE_DEPTH + i / (TILE_COLUMNS / 4)) * (TILE_COLUMNS / 4 + PADDING) + i % (TILE_COLUMNS / 4)] = right_ahead[n];
-  }
+  keep_right_quad_across(buffer, lane, right_ahead[0]);
+  if (RIGHT_QUADS > INVOCATIONS) { keep_right_quad_across(buffer, lane + INVOCATIONS, right_ahead[1]); }
+}
+
+// sums + the products of each of the left with each of the right
+fn add_products(sums: mat4x4f, left: vec4f, right: vec4f) -> mat4x4f {
+  return mat4x4f(
+    fma(vec4f(left.x), right, sums[0]),
+    fma(vec4f(left.y), right, sums[1]),
+    fma(vec4f(left.z), right, sums[2]),
+    fma(vec4f(left.w), right, sums[3]),
+  );
 }
 
 fn multiply(buffer: u32) {
-  for (var step = 0u; step < TILE_DEPTH / SPLITS; step++) {
-    let k = team * (TILE_DEPTH / SPLITS) + step;
-    let left_at = (buffer * TILE_DEPTH + k) * (TILE_ROWS / 4 + PADDING) + row_lane;
-    let right_at = (buffer * TILE_DEPTH + k) * (TILE_COLUMNS / 4 + PADDING) + column_lane;
-    var right: array<vec4f, 2>;
-    for (var c = 0u; c < BLOCK_COLUMNS; c++) {
-      right[c] = vec4f(right_tile[right_at + c * (TILE_COLUMNS / 4 / BLOCK_COLUMNS)]);
-    }
-    for (var r = 0u; r < BLOCK_ROWS; r++) {
-      let left = vec4f(left_tile[left_at + r * (TILE_ROWS / 4 / BLOCK_ROWS)]);
-      for (var c = 0u; c < BLOCK_COLUMNS; c++) {
-        for (var j = 0u; j < 4; j++) {
-          let s = (r * 4 + j) * BLOCK_COLUMNS + c;
-          sums[s] = fma(vec4f(left[j]), right[c], sums[s]);
-        }
-      }
+  let first = buffer % 2 * TILE_DEPTH + team % SPLITS * TEAM_DEPTH;
+  let row = row_lane % ROW_LANES;
+  let column = column_lane % COLUMN_LANES;
+  for (var step = 0u; step < TEAM_DEPTH; step++) {
+    let left_at = (first + step) * LEFT_STRIDE + row;
+    let right_at = (first + step) * RIGHT_STRIDE + column;
+    let left = vec4f(left_tile[left_at]);
+    let right = vec4f(right_tile[right_at]);
+    sums[0] = add_products(sums[0], left, right);
+    if (BLOCK_COLUMNS > 1) { sums[1] = add_products(sums[1], left, vec4f(right_tile[right_at + NEXT_COLUMNS])); }
+    if (BLOCK_ROWS > 1) {
+      let next_left = vec4f(left_tile[left_at + NEXT_ROWS]);
+      sums[2] = add_products(sums[2], next_left, right);
+      if (BLOCK_COLUMNS > 1) { sums[3] = add_products(sums[3], next_left, vec4f(right_tile[right_at + NEXT_COLUMNS])); }
     }
   }
+}
+
+// team_sums has them by team but for the first, block, row and invocation.
+fn keep_team_block(block: u32, sums: mat4x4f) {
+  let other = min(team - 1, OTHER_TEAMS - 1);
+  let at = (other * BLOCKS + block % BLOCKS) * 4 * TEAM + lane % TEAM;
+  team_sums[at] = sums[0];
+  team_sums[at + TEAM] = sums[1];
+  team_sums[at + 2 * TEAM] = sums[2];
+  team_sums[at + 3 * TEAM] = sums[3];
+}
+
+fn with_team_block(sums: mat4x4f, other: u32, block: u32) -> mat4x4f {
+  let at = (min(other, OTHER_TEAMS - 1) * BLOCKS + block % BLOCKS) * 4 * TEAM + lane % TEAM;
+  return sums + mat4x4f(team_sums[at], team_sums[at + TEAM], team_sums[at + 2 * TEAM], team_sums[at + 3 * TEAM]);
 }
 
 // The first team's sums get all the others', in their order; only that team's are whole then.
 fn add_teams() {
   if (SPLITS > 1) {
-    let count = 4 * BLOCK_ROWS * BLOCK_COLUMNS;
-    let member = lane % (INVOCATIONS / SPLITS);
     if (team > 0) {
-      for (var s = 0u; s < count; s++) {
-        team_sums[((team - 1) * count + s) * (INVOCATIONS / SPLITS) + member] = sums[s];
-      }
+      keep_team_block(0, sums[0]);
+      if (BLOCK_COLUMNS > 1) { keep_team_block(1, sums[1]); }
+      if (BLOCK_ROWS > 1) { keep_team_block(BLOCK_COLUMNS, sums[2]); }
+      if (BLOCKS == 4) { keep_team_block(3, sums[3]); }
     }
     workgroupBarrier();
     if (team == 0) {
       for (var other = 0u; other < SPLITS - 1; other++) {
-        for (var s = 0u; s < count; s++) { sums[s] += team_sums[(other * count + s) * (INVOCATIONS / SPLITS) + member]; }
+        sums[0] = with_team_block(sums[0], other, 0);
+        if (BLOCK_COLUMNS > 1) { sums[1] = with_team_block(sums[1], other, 1); }
+        if (BLOCK_ROWS > 1) { sums[2] = with_team_block(sums[2], other, BLOCK_COLUMNS); }
+        if (BLOCKS == 4) { sums[3] = with_team_block(sums[3], other, 3); }
       }
     }
   }
 }
 
-// Row number r and quad of columns number c of the block that an invocation computes, in the product.
-fn row_of(r: u32) -> u32 {
-  return first_row + (row_lane + r / 4 * (TILE_ROWS / 4 / BLOCK_ROWS)) * 4 + r % 4;
+// Row number j of the invocation's block number r, and its quad of columns number c, in the product.
+fn row_of(r: u32, j: u32) -> u32 {
+  return first_row + (row_lane + r * ROW_LANES) * 4 + j;
 }
 
 fn column_of(c: u32) -> u32 {
-  return first_column + (column_lane + c * (TILE_COLUMNS / 4 / BLOCK_COLUMNS)) * 4;
+  return first_column + (column_lane + c * COLUMN_LANES) * 4;
 }

@@ -42,10 +42,10 @@ fn place_of(number: u32) -> Place {
   }
   if (kind == 4u + GATES) {
     let row = rest / F;
-    return Place(inside, layer, kind, x_start(layer, kind) + rest % F * wide() + row, wide(), row == C - 1u);
+    return Place(inside, layer, kind, x_start(layer, kind) + rest % F * WIDE + row, WIDE, row == C - 1u);
   }
   let column = rest % C;
-  return Place(inside, layer, kind, x_start(layer, kind) + rest / C * wide() + column, 1u, column == C - 1u);
+  return Place(inside, layer, kind, x_start(layer, kind) + rest / C * WIDE + column, 1u, column == C - 1u);
 }
 
 @group(0) @binding(0) var<storage, read> grads: array<Floats>;
@@ -72,7 +72,7 @@ fn muon_momentum(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgrou
   for (var j = 0u; j < WIDTH; j++) {
     let at = place.at + j * place.apart;
     x[at] = pick(ahead, j);
-    for (var padding = C; place.ends && padding < wide(); padding++) {
+    for (var padding = C; place.ends && padding < WIDE; padding++) {
       x[at + 1u + padding - C] = 0.0;
     }
   }
@@ -113,7 +113,7 @@ fn muon_norm(group: Group, @builtin(local_invocation_index) me: u32) {
   let matrix = group_number(group);
   var squares = 0.0;
   for (var i = me; i < C; i += 256u) {
-    squares += gram[(matrix * wide() + i) * wide() + i];
+    squares += gram[(matrix * WIDE + i) * WIDE + i];
   }
   let sum = row_sum(squares, me, group);
   if (me == 0u) {

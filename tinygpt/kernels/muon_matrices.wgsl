@@ -14,11 +14,7 @@ override KIND: u32;
 override SCALED: bool;
 override COEFFICIENTS: u32;
 
-const WIDE_STEP = 4u;
-
-fn wide() -> u32 {
-  return (C + WIDE_STEP - 1u) / WIDE_STEP * WIDE_STEP;
-}
+override WIDE: u32 = (C + 3u) / 4u * 4u;
 
 fn matrices_of_block() -> u32 {
   return 5u + GATES;
@@ -28,7 +24,7 @@ fn matrices_of_block() -> u32 {
 fn x_start(layer: u32, kind: u32) -> u32 {
   let squares = min(kind, 4u);
   let rows = layer * (4u * C + (GATES + 1u) * F) + squares * C + (kind - squares) * F;
-  return (rows - ROWS_BEFORE) * wide();
+  return (rows - ROWS_BEFORE) * WIDE;
 }
 
 // K of a matrix of that kind.
