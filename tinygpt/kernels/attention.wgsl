@@ -13,7 +13,7 @@ override SCRATCH: u32 = max(COLUMNS * STRIDE, ROWS * SCORE_STRIDE);
 var<workgroup> q_tile: array<vec4f, ROWS * STRIDE>;
 var<workgroup> k_tile: array<vec4f, SCRATCH>;  // then p: [ROWS][ACROSS], a vec4 goes over columns x + ACROSS j
 var<workgroup> v_tile: array<vec4f, COLUMNS * STRIDE>;
-var<workgroup> shared_by_row: array<vec4f, BLOCKS * DOWN * SCORE_STRIDE>;  // [block][y][x], over rows i
+var<workgroup> shared_by_row: array<vec4f, DOWN * SCORE_STRIDE>;  // [y][x], over rows i
 
 @compute @workgroup_size(ACROSS, DOWN)
 fn attention(
@@ -31,80 +31,77 @@ fn attention(
   stage_queries(head, first, invocation);
 
   var out: Shares;
-  var largest = array<vec4f, 2>(vec4f(MASKED), vec4f(MASKED));
-  var sum: array<vec4f, 2>;  // of this invocation's columns
-  for (var key = 0u; key < min(first + ROWS, T); key += COLUMNS) {
+  var largest = vec4f(MASKED);
+  var sum = vec4f();  // of this invocation's columns
+  let end = min(first + ROWS, T);
+  for (var tile = 0u; tile < (T + COLUMNS - 1u) / COLUMNS; tile++) {
+    let key = tile * COLUMNS;
+    if (key >= end) {
+      break;
+    }
     workgroupBarrier();
     stage_keys(head, key, invocation);
     workgroupBarrier();
     var s = scores(at.x, at.y);
-    for (var b = 0u; b < BLOCKS; b++) {
-      if (ALIBI != 0u) {
-        s[b] = lowered_by_distance(s[b], head, first + block_rows(at.y, b), key + at.x);
-      }
-      if (key + COLUMNS > first + 1u) {
-        s[b] = without_future(s[b], first + block_rows(at.y, b), key + at.x);
-      }
-      shared_by_row[(b * DOWN + at.y) * SCORE_STRIDE + at.x] = max(max(s[b][0], s[b][1]), max(s[b][2], s[b][3]));
+    if (ALIBI != 0u) {
+      s = lowered_by_distance(s, head, first + rows_of(at.y), key + at.x);
     }
+    if (key + COLUMNS > first + 1u) {
+      s = without_future(s, first + rows_of(at.y), key + at.x);
+    }
+    shared_by_row[at.y * SCORE_STRIDE + at.x] = max(max(s[0], s[1]), max(s[2], s[3]));
     workgroupBarrier();
-    for (var b = 0u; b < BLOCKS; b++) {
-      var top = largest[b];
-      for (var x = 0u; x < ACROSS; x++) {
-        top = max(top, shared_by_row[(b * DOWN + at.y) * SCORE_STRIDE + x]);
-      }
-      let p = mat4x4f(exp2(s[b][0] - top), exp2(s[b][1] - top), exp2(s[b][2] - top), exp2(s[b][3] - top));
-      let shrink = exp2(largest[b] - top);
-      largest[b] = top;
-      sum[b] = fma(sum[b], shrink, (p[0] + p[1]) + (p[2] + p[3]));
-      for (var c = 0u; c < SHARES; c++) {
-        out[b * SHARES + c] = scale_rows(out[b * SHARES + c], shrink);
-      }
-      let by_row = transpose(p);
-      let place = block_rows(at.y, b) * SCORE_STRIDE + at.x;
-      k_tile[place.x] = by_row[0];
-      k_tile[place.y] = by_row[1];
-      k_tile[place.z] = by_row[2];
-      k_tile[place.w] = by_row[3];
+    var top = largest;
+    for (var x = 0u; x < ACROSS; x++) {
+      top = max(top, shared_by_row[at.y * SCORE_STRIDE + x]);
     }
+    let p = mat4x4f(exp2(s[0] - top), exp2(s[1] - top), exp2(s[2] - top), exp2(s[3] - top));
+    let shrink = exp2(largest - top);
+    largest = top;
+    sum = fma(sum, shrink, (p[0] + p[1]) + (p[2] + p[3]));
+    for (var c = 0u; c < SHARES; c++) {
+      out[c] = scale_rows(out[c], shrink);
+    }
+    let by_row = transpose(p);
+    let place = at.y * SCORE_STRIDE + at.x;
+    k_tile[place] = by_row[0];
+    k_tile[place + NEXT_SCORE] = by_row[1];
+    k_tile[place + 2u * NEXT_SCORE] = by_row[2];
+    k_tile[place + 3u * NEXT_SCORE] = by_row[3];
     workgroupBarrier();
     out = add_values(at.x, at.y, out);
   }
 
-  for (var b = 0u; b < BLOCKS; b++) {
-    shared_by_row[(b * DOWN + at.y) * SCORE_STRIDE + at.x] = sum[b];
-  }
+  shared_by_row[at.y * SCORE_STRIDE + at.x] = sum;
   workgroupBarrier();
-  for (var b = 0u; b < BLOCKS; b++) {
-    var total = vec4f();
-    for (var x = 0u; x < ACROSS; x++) {
-      total += shared_by_row[(b * DOWN + at.y) * SCORE_STRIDE + x];
+  var total = vec4f();
+  for (var x = 0u; x < ACROSS; x++) {
+    total += shared_by_row[at.y * SCORE_STRIDE + x];
+  }
+  let rows = first + rows_of(at.y);
+  for (var c = 0u; c < SHARES; c++) {
+    let quad = at.x + ACROSS * c;
+    let part = scale_rows(out[c], 1.0 / total);
+    if (quad < QUADS) {
+      store_y(head, rows.x, quad, part[0]);
+      store_y(head, rows.y, quad, part[1]);
+      store_y(head, rows.z, quad, part[2]);
+      store_y(head, rows.w, quad, part[3]);
     }
-    let rows = first + block_rows(at.y, b);
-    for (var c = 0u; c < SHARES; c++) {
-      let quad = at.x + ACROSS * c;
-      let part = scale_rows(out[b * SHARES + c], 1.0 / total);
-      if (quad < QUADS) {
-        store_y(head, rows.x, quad, part[0]);
-        store_y(head, rows.y, quad, part[1]);
-        store_y(head, rows.z, quad, part[2]);
-        store_y(head, rows.w, quad, part[3]);
-      }
-    }
-    if (HAS_LSE != 0u && at.x == 0u) {
-      let row_lse = fma(largest[b], vec4f(LN_2), log(total));
-      store_lse(head, rows.x, row_lse.x);
-      store_lse(head, rows.y, row_lse.y);
-      store_lse(head, rows.z, row_lse.z);
-      store_lse(head, rows.w, row_lse.w);
-    }
+  }
+  if (HAS_LSE != 0u && at.x == 0u) {
+    let row_lse = fma(largest, vec4f(LN_2), log(total));
+    store_lse(head, rows.x, row_lse.x);
+    store_lse(head, rows.y, row_lse.y);
+    store_lse(head, rows.z, row_lse.z);
+    store_lse(head, rows.w, row_lse.w);
   }
 }
 
 // The workgroup's queries, scaled.
 fn stage_queries(head: u32, first: u32, invocation: u32) {
-  for (var step = 0u; step * INVOCATIONS < ROWS * QUADS; step++) {
-    let i = invocation + step * INVOCATIONS;
+  for (var step = 0u; step < (ROWS * QUADS + INVOCATIONS - 1u) / INVOCATIONS; step++) {
+    let i = invocation % INVOCATIONS + step * INVOCATIONS;
     let q = load_quad(head, first + i / QUADS, 0u, i % QUADS) * (score_scale() * LOG2_E);
     if (i < ROWS * QUADS) {
       q_tile[i / QUADS * STRIDE + i % QUADS] = q;
@@ -114,8 +111,8 @@ fn stage_queries(head: u32, first: u32, invocation: u32) {
 
 // A tile of keys and their values.
 fn stage_keys(head: u32, first: u32, invocation: u32) {
-  for (var step = 0u; step * INVOCATIONS < COLUMNS * QUADS; step++) {
-    let i = invocation + step * INVOCATIONS;
+  for (var step = 0u; step < (COLUMNS * QUADS + INVOCATIONS - 1u) / INVOCATIONS; step++) {
+    let i = invocation % INVOCATIONS + step * INVOCATIONS;
     let k = load_quad(head, first + i / QUADS, 1u, i % QUADS);
     let v = load_quad(head, first + i / QUADS, 2u, i % QUADS);
     if (i < COLUMNS * QUADS) {
@@ -126,16 +123,24 @@ fn stage_keys(head: u32, first: u32, invocation: u32) {
 }
 
 // The invocation's scores of the tile.
-fn scores(x: u32, y: u32) -> Blocks {
-  var s: Blocks;
+fn scores(x: u32, y: u32) -> mat4x4f {
+  let key = x % ACROSS * STRIDE;
+  let query = y % DOWN * STRIDE;
+  var s: mat4x4f;
   for (var quad = 0u; quad < QUADS; quad++) {
-    let keys = tile_columns(x) * STRIDE + quad;
-    let k = mat4x4f(k_tile[keys.x], k_tile[keys.y], k_tile[keys.z], k_tile[keys.w]);
-    for (var b = 0u; b < BLOCKS; b++) {
-      let rows = block_rows(y, b) * STRIDE + quad;
-      let q = mat4x4f(q_tile[rows.x], q_tile[rows.y], q_tile[rows.z], q_tile[rows.w]);
-      s[b] = multiply_add(transpose(q), k, s[b]);
-    }
+    let k = mat4x4f(
+      k_tile[key + quad],
+      k_tile[key + NEXT_COLUMN + quad],
+      k_tile[key + 2u * NEXT_COLUMN + quad],
+      k_tile[key + 3u * NEXT_COLUMN + quad],
+    );
+    let q = mat4x4f(
+      q_tile[query + quad],
+      q_tile[query + NEXT + quad],
+      q_tile[query + 2u * NEXT + quad],
+      q_tile[query + 3u * NEXT + quad],
+    );
+    s = multiply_add(transpose(q), k, s);
   }
   return s;
 }
@@ -153,19 +158,24 @@ fn without_future(s: mat4x4f, queries: vec4u, key: u32) -> mat4x4f {
 
 // before + p v, over the tile's keys
 fn add_values(x: u32, y: u32, before: Shares) -> Shares {
+  let row = y % DOWN * SCORE_STRIDE;
   var sum = before;
   for (var column = 0u; column < ACROSS; column++) {
-    var p: Blocks;
-    for (var b = 0u; b < BLOCKS; b++) {
-      let rows = block_rows(y, b) * SCORE_STRIDE + column;
-      p[b] = mat4x4f(k_tile[rows.x], k_tile[rows.y], k_tile[rows.z], k_tile[rows.w]);
-    }
+    let p = mat4x4f(
+      k_tile[row + column],
+      k_tile[row + NEXT_SCORE + column],
+      k_tile[row + 2u * NEXT_SCORE + column],
+      k_tile[row + 3u * NEXT_SCORE + column],
+    );
     for (var c = 0u; c < SHARES; c++) {
-      let keys = tile_columns(column) * STRIDE + share_quad(x, c);
-      let v = mat4x4f(v_tile[keys.x], v_tile[keys.y], v_tile[keys.z], v_tile[keys.w]);
-      for (var b = 0u; b < BLOCKS; b++) {
-        sum[b * SHARES + c] = multiply_add(v, p[b], sum[b * SHARES + c]);
-      }
+      let key = column * STRIDE + min(x + ACROSS * c, QUADS - 1u);  // a surplus share repeats the last
+      let v = mat4x4f(
+        v_tile[key],
+        v_tile[key + NEXT_COLUMN],
+        v_tile[key + 2u * NEXT_COLUMN],
+        v_tile[key + 3u * NEXT_COLUMN],
+      );
+      sum[c] = multiply_add(v, p, sum[c]);
     }
   }
   return sum;

@@ -46,7 +46,11 @@ fn attention_backward(
   var from_p: Shares;
   let begin = select(0u, first, of_keys);
   let end = select(min(first + ROWS, T), T, of_keys);
-  for (var visitor = begin; visitor < end; visitor += COLUMNS) {
+  for (var tile = 0u; tile < (T + COLUMNS - 1u) / COLUMNS; tile++) {
+    let visitor = begin + tile * COLUMNS;
+    if (visitor >= end) {
+      break;
+    }
     workgroupBarrier();
     if (of_keys) {
       stage_queries(ROWS, COLUMNS, head, visitor, invocation);
@@ -56,34 +60,31 @@ fn attention_backward(
     workgroupBarrier();
     let on_diagonal = select(visitor + COLUMNS > first + 1u, visitor < first + ROWS, of_keys);
     var s = products(FIRST, at.x, at.y);
-    var dp = products(SECOND, at.x, at.y);
-    for (var b = 0u; b < BLOCKS; b++) {
-      let rows = block_rows(at.y, b);
-      if (ALIBI != 0u) {
-        s[b] = lowered_by_distance(s[b], head, first + rows, visitor + at.x);
-      }
-      let queries = select(rows, tile_columns(at.x), of_keys);
-      let row_lse = for_scores(lse_of(queries), of_keys);
-      let delta = for_scores(delta_of(queries), of_keys);
-      var p = mat4x4f(
-        exp2(s[b][0] - row_lse[0]),
-        exp2(s[b][1] - row_lse[1]),
-        exp2(s[b][2] - row_lse[2]),
-        exp2(s[b][3] - row_lse[3]),
-      );
-      if (on_diagonal) {
-        p = without_future(p, of_keys, first + rows, visitor + at.x);
-      }
-      let ds = mat4x4f(
-        p[0] * (dp[b][0] - delta[0]),
-        p[1] * (dp[b][1] - delta[1]),
-        p[2] * (dp[b][2] - delta[2]),
-        p[3] * (dp[b][3] - delta[3]),
-      );
-      store_weights(FIRST, rows, at.x, ds);
-      if (of_keys) {
-        store_weights(SECOND, rows, at.x, p);
-      }
+    let dp = products(SECOND, at.x, at.y);
+    if (ALIBI != 0u) {
+      s = lowered_by_distance(s, head, first + rows_of(at.y), visitor + at.x);
+    }
+    let queries = select(rows_of(at.y), columns_of(at.x), of_keys);
+    let row_lse = for_scores(lse_of(queries), of_keys);
+    let delta = for_scores(delta_of(queries), of_keys);
+    var p = mat4x4f(
+      exp2(s[0] - row_lse[0]),
+      exp2(s[1] - row_lse[1]),
+      exp2(s[2] - row_lse[2]),
+      exp2(s[3] - row_lse[3]),
+    );
+    if (on_diagonal) {
+      p = without_future(p, of_keys, first + rows_of(at.y), visitor + at.x);
+    }
+    let ds = mat4x4f(
+      p[0] * (dp[0] - delta[0]),
+      p[1] * (dp[1] - delta[1]),
+      p[2] * (dp[2] - delta[2]),
+      p[3] * (dp[3] - delta[3]),
+    );
+    store_weights(FIRST, at.x, at.y, ds);
+    if (of_keys) {
+      store_weights(SECOND, at.x, at.y, p);
     }
     workgroupBarrier();
     from_ds = add_weighted(FIRST, at.x, at.y, from_ds);
@@ -92,17 +93,15 @@ fn attention_backward(
     }
   }
 
-  for (var b = 0u; b < BLOCKS; b++) {
-    let rows = first + block_rows(at.y, b);
-    for (var c = 0u; c < SHARES; c++) {
-      let quad = at.x + ACROSS * c;
-      if (quad < QUADS) {
-        if (of_keys) {
-          store_rows(head, rows, 1u, quad, from_ds[b * SHARES + c] * LN_2);  // q came with the other factors
-          store_rows(head, rows, 2u, quad, from_p[b * SHARES + c]);
-        } else {
-          store_rows(head, rows, 0u, quad, from_ds[b * SHARES + c] * score_scale());
-        }
+  let rows = first + rows_of(at.y);
+  for (var c = 0u; c < SHARES; c++) {
+    let quad = at.x + ACROSS * c;
+    if (quad < QUADS) {
+      if (of_keys) {
+        store_rows(head, rows, 1u, quad, from_ds[c] * LN_2);  // q came with the other factors
+        store_rows(head, rows, 2u, quad, from_p[c]);
+      } else {
+        store_rows(head, rows, 0u, quad, from_ds[c] * score_scale());
       }
     }
   }
@@ -110,33 +109,42 @@ fn attention_backward(
 
 // `count` queries into the slots from `slot` on; beyond the last all is zero, and so adds nothing to any sum.
 fn stage_queries(slot: u32, count: u32, head: u32, first: u32, invocation: u32) {
-  for (var step = 0u; step * INVOCATIONS < count * QUADS; step++) {
-    let i = invocation + step * INVOCATIONS;
+  for (var step = 0u; step < (QUERIES * QUADS + INVOCATIONS - 1u) / INVOCATIONS; step++) {
+    if (step * INVOCATIONS >= count * QUADS) {
+      break;
+    }
+    let i = invocation % INVOCATIONS + step * INVOCATIONS;
     let row = first + i / QUADS;
     let at = vector_start(head, min(row, T - 1u), 0u, 1u) + i % QUADS;
     let q = load_quad(head, row, 0u, i % QUADS) * (score_scale() * LOG2_E);
     let dy_quad = select(vec4f(), dy[at], row < T);
     let y_quad = y[at];
     if (i < count * QUADS) {
-      let place = (slot + i / QUADS) * STRIDE + i % QUADS;
+      let place = min(slot + i / QUADS, SLOTS - 1u) * STRIDE + i % QUADS;
       vectors[place] = q;
       vectors[SLOTS * STRIDE + place] = dy_quad;
       delta_parts[i / QUADS * STRIDE + i % QUADS] = dot(dy_quad, y_quad);
     }
   }
-  for (var row = invocation; row < count; row += INVOCATIONS) {
-    let value = lse[head * T + min(first + row, T - 1u)] * LOG2_E;
-    lse_tile[row] = select(0.0, value, first + row < T);
+  for (var step = 0u; step < (QUERIES + INVOCATIONS - 1u) / INVOCATIONS; step++) {
+    let row = invocation % INVOCATIONS + step * INVOCATIONS;
+    if (row < count) {
+      let value = lse[head * T + min(first + row, T - 1u)] * LOG2_E;
+      lse_tile[row % QUERIES] = select(0.0, value, first + row < T);
+    }
   }
 }
 
 fn stage_keys(slot: u32, count: u32, head: u32, first: u32, invocation: u32) {
-  for (var step = 0u; step * INVOCATIONS < count * QUADS; step++) {
-    let i = invocation + step * INVOCATIONS;
+  for (var step = 0u; step < (QUERIES * QUADS + INVOCATIONS - 1u) / INVOCATIONS; step++) {
+    if (step * INVOCATIONS >= count * QUADS) {
+      break;
+    }
+    let i = invocation % INVOCATIONS + step * INVOCATIONS;
     let k = load_quad(head, first + i / QUADS, 1u, i % QUADS);
     let v = load_quad(head, first + i / QUADS, 2u, i % QUADS);
     if (i < count * QUADS) {
-      let place = (slot + i / QUADS) * STRIDE + i % QUADS;
+      let place = min(slot + i / QUADS, SLOTS - 1u) * STRIDE + i % QUADS;
       vectors[place] = k;
       vectors[SLOTS * STRIDE + place] = v;
     }
@@ -152,14 +160,22 @@ fn for_scores(of_queries: vec4f, of_keys: bool) -> mat4x4f {
 }
 
 fn lse_of(queries: vec4u) -> vec4f {
-  return vec4f(lse_tile[queries.x], lse_tile[queries.y], lse_tile[queries.z], lse_tile[queries.w]);
+  return vec4f(
+    lse_tile[queries.x % QUERIES],
+    lse_tile[queries.y % QUERIES],
+    lse_tile[queries.z % QUERIES],
+    lse_tile[queries.w % QUERIES],
+  );
 }
 
 fn delta_of(queries: vec4u) -> vec4f {
+  let x = queries.x % QUERIES * STRIDE;
+  let y = queries.y % QUERIES * STRIDE;
+  let z = queries.z % QUERIES * STRIDE;
+  let w = queries.w % QUERIES * STRIDE;
   var sum = vec4f();
   for (var quad = 0u; quad < QUADS; quad++) {
-    let at = queries * STRIDE + quad;
-    sum += vec4f(delta_parts[at.x], delta_parts[at.y], delta_parts[at.z], delta_parts[at.w]);
+    sum += vec4f(delta_parts[x + quad], delta_parts[y + quad], delta_parts[z + quad], delta_parts[w + quad]);
   }
   return sum;
 }
@@ -181,47 +197,59 @@ fn is_past(of_keys: bool, rows: vec4u, column: u32) -> vec4<bool> {
   return vec4u(column) <= rows;
 }
 
-// A quad of each of four slots, a slot to a column.
-fn quads_of(kind: u32, slots: vec4u, quad: u32) -> mat4x4f {
-  let at = (kind * SLOTS + slots) * STRIDE + quad;
-  return mat4x4f(vectors[at.x], vectors[at.y], vectors[at.z], vectors[at.w]);
-}
-
 // own . visitor, the invocation's scores of the tile
-fn products(kind: u32, x: u32, y: u32) -> Blocks {
-  var s: Blocks;
+fn products(kind: u32, x: u32, y: u32) -> mat4x4f {
+  let own = (kind % 2u * SLOTS + y % DOWN) * STRIDE;
+  let visitor = (kind % 2u * SLOTS + ROWS + x % ACROSS) * STRIDE;
+  var s: mat4x4f;
   for (var quad = 0u; quad < QUADS; quad++) {
-    let visitors = quads_of(kind, ROWS + tile_columns(x), quad);
-    for (var b = 0u; b < BLOCKS; b++) {
-      s[b] = multiply_add(transpose(quads_of(kind, block_rows(y, b), quad)), visitors, s[b]);
-    }
+    let visitors = mat4x4f(
+      vectors[visitor + quad],
+      vectors[visitor + NEXT_COLUMN + quad],
+      vectors[visitor + 2u * NEXT_COLUMN + quad],
+      vectors[visitor + 3u * NEXT_COLUMN + quad],
+    );
+    let owned = mat4x4f(
+      vectors[own + quad],
+      vectors[own + NEXT + quad],
+      vectors[own + 2u * NEXT + quad],
+      vectors[own + 3u * NEXT + quad],
+    );
+    s = multiply_add(transpose(owned), visitors, s);
   }
   return s;
 }
 
-fn store_weights(kind: u32, rows: vec4u, x: u32, values: mat4x4f) {
-  let at = (kind * ROWS + rows) * SCORE_STRIDE + x;
+fn store_weights(kind: u32, x: u32, y: u32, values: mat4x4f) {
+  let at = (kind % 2u * ROWS + y % DOWN) * SCORE_STRIDE + x % ACROSS;
   let by_row = transpose(values);
-  weights[at.x] = by_row[0];
-  weights[at.y] = by_row[1];
-  weights[at.z] = by_row[2];
-  weights[at.w] = by_row[3];
+  weights[at] = by_row[0];
+  weights[at + NEXT_SCORE] = by_row[1];
+  weights[at + 2u * NEXT_SCORE] = by_row[2];
+  weights[at + 3u * NEXT_SCORE] = by_row[3];
 }
 
 // before + sum over the visitors of weight * vector
 fn add_weighted(kind: u32, x: u32, y: u32, before: Shares) -> Shares {
+  let row = (kind % 2u * ROWS + y % DOWN) * SCORE_STRIDE;
+  let first = (kind % 2u * SLOTS + ROWS) * STRIDE;
   var sum = before;
   for (var column = 0u; column < ACROSS; column++) {
-    var weight: Blocks;
-    for (var b = 0u; b < BLOCKS; b++) {
-      let at = (kind * ROWS + block_rows(y, b)) * SCORE_STRIDE + column;
-      weight[b] = mat4x4f(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
-    }
+    let weight = mat4x4f(
+      weights[row + column],
+      weights[row + NEXT_SCORE + column],
+      weights[row + 2u * NEXT_SCORE + column],
+      weights[row + 3u * NEXT_SCORE + column],
+    );
     for (var c = 0u; c < SHARES; c++) {
-      let visitors = quads_of(kind, ROWS + tile_columns(column), share_quad(x, c));
-      for (var b = 0u; b < BLOCKS; b++) {
-        sum[b * SHARES + c] = multiply_add(visitors, weight[b], sum[b * SHARES + c]);
-      }
+      let visitor = first + column * STRIDE + min(x + ACROSS * c, QUADS - 1u);  // a surplus share repeats the last
+      let visitors = mat4x4f(
+        vectors[visitor],
+        vectors[visitor + NEXT_COLUMN],
+        vectors[visitor + 2u * NEXT_COLUMN],
+        vectors[visitor + 3u * NEXT_COLUMN],
+      );
+      sum[c] = multiply_add(visitors, weight, sum[c]);
     }
   }
   return sum;

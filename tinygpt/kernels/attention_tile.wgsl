@@ -1,35 +1,37 @@
 // What attention's forward and backward pass share: one tile of scores and who computes it. D % 4 == 0.
 //
 // A workgroup owns ROWS rows of one head (queries, or keys) and meets COLUMNS rows of the other kind at a time.
-// ACROSS x DOWN invocations share that tile: the one at (x, y) holds, for each of its BLOCKS blocks b, the scores of
-//   rows y + DOWN (4 b + i)  with  columns x + ACROSS j,   i, j = 0..3,  as a matrix whose column j goes over the rows.
+// ACROSS x DOWN invocations share that tile: the one at (x, y) holds the scores of
+//   rows y + DOWN i  with  columns x + ACROSS j,   i, j = 0..3,  as a matrix whose column j goes over the rows.
 // Of a product with the columns' vectors it holds the same rows, and the quads of floats x + ACROSS c, c < SHARES.
 // Rows in workgroup memory are an odd number of vec4 apart, so that neighbours lie in different banks.
+// Functions take the remainder of x and y, so that compilers see which places of workgroup memory they mean.
 override B: u32;
 override T: u32;
 override H: u32;
 override D: u32;
 override ACROSS: u32;
 override DOWN: u32;
-override BLOCKS: u32;  // 1 or 2
 override ALIBI: u32;
 override SHARES: u32;  // quads an invocation has of each row: ceil(QUADS / ACROSS), 1 to 4
 
 override HEADS: u32 = B * H;
 override QUADS: u32 = D / 4u;
-override ROWS: u32 = 4u * BLOCKS * DOWN;
+override ROWS: u32 = 4u * DOWN;
 override COLUMNS: u32 = 4u * ACROSS;
 override TILES: u32 = (T + ROWS - 1u) / ROWS;
 override INVOCATIONS: u32 = ACROSS * DOWN;
 override STRIDE: u32 = QUADS | 1u;        // of rows of vectors, in vec4
 override SCORE_STRIDE: u32 = ACROSS | 1u; // of rows of scores, in vec4
+override NEXT: u32 = DOWN * STRIDE;  // from a row of vectors to the invocation's next one
+override NEXT_SCORE: u32 = DOWN * SCORE_STRIDE;
+override NEXT_COLUMN: u32 = ACROSS * STRIDE;
 
 const LOG2_E = 1.44269504f;
 const LN_2 = 0.693147181f;
 const MASKED = -1e30f;
 
-alias Blocks = array<mat4x4f, 2>;  // an invocation's scores
-alias Shares = array<mat4x4f, 8>;  // its part of a product: [block][share], column i is row i
+alias Shares = array<mat4x4f, 4>;  // an invocation's part of a product: in each share, column i is row i
 
 // a x + y
 fn combine(a: mat4x4f, x: vec4f, y: vec4f) -> vec4f {
@@ -71,17 +73,11 @@ fn load_quad(head: u32, row: u32, part: u32, quad: u32) -> vec4f {
   return select(vec4f(), value, row < T);
 }
 
-// The rows of block b of the invocation at height y, counted from the workgroup's first.
-fn block_rows(y: u32, b: u32) -> vec4u {
-  return y + DOWN * (4u * b + vec4u(0u, 1u, 2u, 3u));
+// The invocation's rows at height y, counted from the workgroup's first, and its columns.
+fn rows_of(y: u32) -> vec4u {
+  return y + DOWN * vec4u(0u, 1u, 2u, 3u);
 }
 
-// The tile's columns whose scores are side by side in a vec4.
-fn tile_columns(x: u32) -> vec4u {
+fn columns_of(x: u32) -> vec4u {
   return x + ACROSS * vec4u(0u, 1u, 2u, 3u);
-}
-
-// The quad of floats that is share c of the invocation at x; a surplus one repeats the last.
-fn share_quad(x: u32, c: u32) -> u32 {
-  return min(x + ACROSS * c, QUADS - 1u);
 }

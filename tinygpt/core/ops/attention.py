@@ -30,16 +30,15 @@ SCRATCH_SLICES = shared("SCRATCH_SLICES", 64)
 MAX_SHARES = 4  # quads of floats that an invocation can have of each row
 PLAIN_LANES = 64
 
-# How a workgroup computes a tile of scores, best first: (ACROSS, DOWN, BLOCKS) as in attention_tile.wgsl, that is
-# ACROSS * DOWN invocations with 4 * BLOCKS rows and 4 columns each. The order is that measured on an H200 at D = 32:
-# a second block of rows, which would halve what is read of the columns, takes too many registers. The last ones leave
-# lanes of a subgroup idle; they are for devices whose workgroup memory is too small for others.
-SMALL_TILES = [(8, 4, 1), (4, 8, 1), (4, 4, 1), (4, 2, 1), (4, 1, 1)]
-FORWARD_TILES = [(8, 8, 1)] + SMALL_TILES
-BACKWARD_TILES = [(8, 16, 1), (8, 8, 1)] + SMALL_TILES
+# How a workgroup computes a tile of scores, best first: (ACROSS, DOWN) as in attention_tile.wgsl, invocations with 4
+# rows and 4 columns each. The order is that measured on an H200 at D = 32. The last ones leave lanes of a subgroup
+# idle; they are for devices whose workgroup memory is too small for others.
+SMALL_TILES = [(8, 4), (4, 8), (4, 4), (4, 2), (4, 1)]
+FORWARD_TILES = [(8, 8)] + SMALL_TILES
+BACKWARD_TILES = [(8, 16), (8, 8)] + SMALL_TILES
 
 
-def attention_tiles(op: Op, device: Device) -> "tuple[int, int, int] | None":
+def attention_tiles(op: Op, device: Device) -> "tuple[int, int] | None":
     """The first tile that the device can hold, or None: workgroup memory bounds it (a tile's size grows with D), and
     every row of vectors must be covered by the invocations across."""
     for tile in BACKWARD_TILES if op.kernel == "attention_backward" else FORWARD_TILES:
@@ -48,27 +47,27 @@ def attention_tiles(op: Op, device: Device) -> "tuple[int, int, int] | None":
     return None
 
 
-def tile_rows(tile: tuple[int, int, int]) -> int:
-    return 4 * tile[1] * tile[2]
+def tile_rows(tile: tuple[int, int]) -> int:
+    return 4 * tile[1]
 
 
-def fits(op: Op, tile: tuple[int, int, int], device: Device) -> bool:
-    across, down, _ = tile
+def fits(op: Op, tile: tuple[int, int], device: Device) -> bool:
+    across, down = tile
     quads = op.dim("D") // 4
     if op.dim("D") % 4 != 0 or across > max(quads, 4) or ceil_div(quads, across) > MAX_SHARES:
         return False
     return across * down <= device.max_invocations and workgroup_bytes(op, tile) <= device.max_shared
 
 
-def workgroup_bytes(op: Op, tile: tuple[int, int, int]) -> int:
+def workgroup_bytes(op: Op, tile: tuple[int, int]) -> int:
     """What the arrays of attention.wgsl, or of attention_backward.wgsl, take of workgroup memory."""
-    across, down, blocks = tile
+    across, down = tile
     rows, columns, stride, score_stride = tile_rows(tile), 4 * across, op.dim("D") // 4 | 1, across | 1
     if op.kernel == "attention_backward":
         vectors = 2 * (rows + columns) * stride
         return 16 * (vectors + 2 * rows * score_stride) + 4 * max(rows, columns) * (stride + 1)
     scratch = max(columns * stride, rows * score_stride)
-    return 16 * ((rows + columns) * stride + scratch + blocks * down * score_stride)
+    return 16 * ((rows + columns) * stride + scratch + down * score_stride)
 
 
 def attention(op: Op, target: Target) -> list[Dispatch]:
@@ -101,7 +100,7 @@ def dispatch_tiles(
             )
     else:
         files = ["attention_tile.wgsl", op.kernel + ".wgsl"]
-        constants["ACROSS"], constants["DOWN"], constants["BLOCKS"] = tile
+        constants["ACROSS"], constants["DOWN"] = tile
         constants["SHARES"] = ceil_div(op.dim("D") // 4, tile[0])
         tiles = ceil_div(op.dim("T"), tile_rows(tile))
     grid = line_grid(roles * op.dim("B") * op.dim("H") * tiles, device)
