@@ -49,8 +49,8 @@ fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
     var score = LOWEST;
     if (j <= newest) {
       var products = Floats();
-      for (var at = head; at < head + HEAD_WORDS; at++) {
-        products += qkv[at] * key(j, newest, at);
+      for (var word = 0u; word < HEAD_WORDS; word++) {
+        products += qkv[head + word] * key(j, newest, head + word);
       }
       score = sum_of(products) / sqrt(f32(D));
       if (ALIBI != 0u) {
@@ -65,7 +65,11 @@ fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
     weighted *= shrink;
     shares[me] = share;
     workgroupBarrier();
-    for (var row = me / 8u; row < min(rows, newest + 1u - first); row += 32u) {
+    for (var turn = 0u; turn < 8u; turn++) {
+      let row = me / 8u + turn * 32u;
+      if (row >= min(rows, newest + 1u - first)) {
+        break;
+      }
       weighted += shares[row] * value(first + row, newest, head + column);
     }
     workgroupBarrier();
@@ -75,8 +79,8 @@ fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
   partial[me] = weighted;
   workgroupBarrier();
   if (me < 8u && column < HEAD_WORDS) {
-    for (var other = 8u; other < 256u; other += 8u) {
-      weighted += partial[me + other];
+    for (var other = 1u; other < 32u; other++) {
+      weighted += partial[other * 8u + me % 8u];
     }
     y[head + column] = weighted / sum;
     cache_k[newest * WORDS + head + column] = qkv[WORDS + head + column];

@@ -5,6 +5,7 @@ override V: u32;
 override SCALE: f32;  // 1 / count
 override HAS_DLOGITS: bool;
 override SMOOTHING: f32;
+override TURNS: u32 = (V / WIDTH + LANES - 1u) / LANES;  // words of a row that an invocation takes
 
 @group(0) @binding(0) var<storage, read> logits: array<Floats>;
 @group(0) @binding(1) var<storage, read> targets: array<i32>;
@@ -20,13 +21,21 @@ fn cross_entropy(group: Group, @builtin(local_invocation_index) me: u32) {
   let first = n * words;
 
   var tops = Floats(LOWEST);
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     tops = max(tops, logits[first + i]);
   }
   let top = row_max(max_of(tops), me, group);
 
   var sums = Floats();
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     sums += exp(logits[first + i] - top);
   }
   let sum = row_sum(sum_of(sums), me, group);
@@ -34,7 +43,11 @@ fn cross_entropy(group: Group, @builtin(local_invocation_index) me: u32) {
   var mean_below = 0.0;  // how far the row's logits are below the top on average
   if (SMOOTHING > 0.0) {
     var below = Floats();
-    for (var i = me % LANES; i < words; i += LANES) {
+    for (var turn = 0u; turn < TURNS; turn++) {
+      let i = me % LANES + turn * LANES;
+      if (i >= words) {
+        break;
+      }
       below += top - logits[first + i];
     }
     mean_below = row_sum(sum_of(below), me, group) / f32(V);
@@ -52,7 +65,11 @@ fn cross_entropy(group: Group, @builtin(local_invocation_index) me: u32) {
     losses[n] = below + log(sum);
   }
   if (HAS_DLOGITS) {
-    for (var i = me % LANES; i < words; i += LANES) {
+    for (var turn = 0u; turn < TURNS; turn++) {
+      let i = me % LANES + turn * LANES;
+      if (i >= words) {
+        break;
+      }
       var wanted = one_at(goal - i * WIDTH);
       if (SMOOTHING > 0.0) {
         wanted = wanted * (1.0 - SMOOTHING) + SMOOTHING / f32(V);

@@ -15,38 +15,46 @@ override HAS_DWPE: bool;
 
 // A workgroup's invocations are 32 columns (words) by 8 row lanes. It goes over 256 rows at a time.
 override TILES = (C / WIDTH + 31u) / 32u;
+override SLICE_ROWS = (N + SLICES - 1u) / SLICES;
 var<workgroup> found: array<atomic<u32>, 8>;  // one bit per row: it holds the token. Each row lane takes 32 rows.
 var<workgroup> partial: array<Floats, 256>;
 
 fn add_token(token: u32, tile: u32, slice: u32, me: u32) {
   let words = C / WIDTH;
   let column = tile * 32u + me % 32u;
-  let row_lane = me / 32u;
+  let row_lane = me / 32u % 8u;
   let begin = slice * slice_rows(N);
   let end = min(N, begin + slice_rows(N));
   var sum = Floats();
-  for (var first = begin; first < end; first += 256u) {
+  for (var turn = 0u; turn < (SLICE_ROWS + 255u) / 256u; turn++) {
+    let first = begin + turn * 256u;
+    if (first >= end) {
+      break;
+    }
     if (me < 8u) {
-      atomicStore(&found[me], 0u);
+      atomicStore(&found[me % 8u], 0u);
     }
     workgroupBarrier();
     if (first + me < end && u32(tokens[first + me]) == token) {
-      atomicOr(&found[me / 32u], 1u << (me % 32u));
+      atomicOr(&found[row_lane], 1u << (me % 32u));
     }
     workgroupBarrier();
     var rows = atomicLoad(&found[row_lane]);
-    while (rows != 0u && column < words) {
+    for (var bit = 0u; bit < 32u; bit++) {
+      if (rows == 0u || column >= words) {
+        break;
+      }
       let n = first + row_lane * 32u + firstTrailingBit(rows);
       sum += dx[n * words + column];
       rows &= rows - 1u;
     }
     workgroupBarrier();
   }
-  partial[me] = sum;
+  partial[me % 256u] = sum;
   workgroupBarrier();
   if (row_lane == 0u && column < words) {
-    for (var other = 32u; other < 256u; other += 32u) {
-      sum += partial[me + other];
+    for (var other = 1u; other < 8u; other++) {
+      sum += partial[other * 32u + me % 32u];
     }
     let to = in_slice(token * words + column, slice);
     if (ACCUMULATE || TIED) {
@@ -67,8 +75,11 @@ fn add_position(i: u32) {
   let begin = slice * slice_rows(N);
   let end = min(N, begin + slice_rows(N));
   var sum = Floats();
-  for (var n = begin + (place / words + T - begin % T) % T; n < end; n += T) {
-    sum += dx[n * words + place % words];
+  for (var turn = 0u; turn < (SLICE_ROWS + T - 1u) / T; turn++) {
+    let n = begin + (place / words + T - begin % T) % T + turn * T;
+    if (n < end) {
+      sum += dx[n * words + place % words];
+    }
   }
   let to = in_slice(place, slice);
   if (ACCUMULATE) {

@@ -11,7 +11,11 @@ override LIMIT: f32;
 @compute @workgroup_size(256)
 fn square_sums(group: Group, @builtin(local_invocation_index) me: u32) {
   var squares = Floats();
-  for (var i = group.id.x * 256u + me; i * WIDTH < P; i += group.count.x * 256u) {
+  for (var turn = 0u; turn < (P + 256u * WIDTH - 1u) / (256u * WIDTH); turn++) {
+    let i = (group.id.x + turn * group.count.x) * 256u + me;
+    if (i * WIDTH >= P) {
+      break;
+    }
     var g = grads[in_slice(i, 0u)];
     for (var slice = 1u; slice < SLICES; slice++) {
       g += grads[in_slice(i, slice)];
@@ -37,8 +41,11 @@ fn is_nan(x: f32) -> bool {
 @compute @workgroup_size(256)
 fn clip(group: Group, @builtin(local_invocation_index) me: u32) {
   var part = 0.0;
-  for (var i = me; i < COUNT; i += 256u) {
-    part += all_partials[i];
+  for (var turn = 0u; turn < (COUNT + 255u) / 256u; turn++) {
+    let i = me + turn * 256u;
+    if (i < COUNT) {
+      part += all_partials[i];
+    }
   }
   let length = sqrt(row_sum(part, me, group));
   if (me == 0u) {

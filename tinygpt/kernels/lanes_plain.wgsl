@@ -9,7 +9,7 @@ var<workgroup> exchanged: array<f32, 256>;
 // The value of the lane whose number differs in the bit `apart`.
 fn neighbour(value: f32, apart: u32, me: u32, group: Group) -> f32 {
   workgroupBarrier();
-  exchanged[me] = value;
+  exchanged[me % 256u] = value;
   workgroupBarrier();
-  return exchanged[me ^ apart];
+  return exchanged[(me ^ apart) % 256u];
 }

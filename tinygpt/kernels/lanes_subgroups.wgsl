@@ -14,7 +14,7 @@ fn neighbour(value: f32, apart: u32, me: u32, group: Group) -> f32 {
     return subgroupShuffleXor(value, apart);
   }
   workgroupBarrier();
-  exchanged[me] = value;
+  exchanged[me % 256u] = value;
   workgroupBarrier();
-  return exchanged[me ^ apart];
+  return exchanged[(me ^ apart) % 256u];
 }

@@ -3,6 +3,7 @@ override N: u32;
 override C: u32;
 override HAS_BIAS: bool;
 override EPS: f32;
+override TURNS: u32 = (C / WIDTH + LANES - 1u) / LANES;  // words of a row that an invocation takes
 
 @group(0) @binding(0) var<storage, read> x: array<Floats>;
 @group(0) @binding(1) var<storage, read> gain: array<Floats>;
@@ -18,19 +19,31 @@ fn layernorm(group: Group, @builtin(local_invocation_index) me: u32) {
   let first = n * words;
 
   var sum = Floats();
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     sum += x[first + i];
   }
   let center = row_sum(sum_of(sum), me, group) / f32(C);
 
   var squares = Floats();
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     let off = x[first + i] - center;
     squares += off * off;
   }
   let scale = inverseSqrt(row_sum(sum_of(squares), me, group) / f32(C) + EPS);
 
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     var result = (x[first + i] - center) * scale * gain[i];
     if (HAS_BIAS) {
       result += bias[i];

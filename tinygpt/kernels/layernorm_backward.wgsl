@@ -5,6 +5,8 @@ override C: u32;
 override HAS_DRESIDUAL: bool;
 override HAS_DBIAS: bool;
 override ACCUMULATE: bool;
+override TURNS: u32 = (C / WIDTH + LANES - 1u) / LANES;  // words of a row that an invocation takes
+override SLICE_TURNS: u32 = ((N + SLICES - 1u) / SLICES + 63u) / 64u;  // rows of a slice that a row lane takes
 
 @group(0) @binding(0) var<storage, read> dy: array<Floats>;
 @group(0) @binding(1) var<storage, read> x: array<Floats>;
@@ -29,7 +31,11 @@ fn layernorm_backward_rows(group: Group, @builtin(local_invocation_index) me: u3
 
   var dn_sum = Floats();
   var dn_n_sum = Floats();
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     let dn = dy[first + i] * gain[i];
     dn_sum += dn;
     dn_n_sum += dn * ((x[first + i] - center) * scale);
@@ -37,7 +43,11 @@ fn layernorm_backward_rows(group: Group, @builtin(local_invocation_index) me: u3
   let dn_mean = row_sum(sum_of(dn_sum), me, group) / f32(C);
   let dn_n_mean = row_sum(sum_of(dn_n_sum), me, group) / f32(C);
 
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     let dn = dy[first + i] * gain[i];
     var d = scale * (dn - dn_mean - (x[first + i] - center) * scale * dn_n_mean);
     if (HAS_DRESIDUAL) {
@@ -60,18 +70,23 @@ fn layernorm_backward_columns(@builtin(workgroup_id) tile: vec3u, @builtin(local
 
   var dgain_part = Floats();
   var dbias_part = Floats();
-  for (var row = slice * slice_rows(N) + me / 4u; row < end && column < words; row += 64u) {
+  for (var turn = 0u; turn < SLICE_TURNS; turn++) {
+    let row = slice * slice_rows(N) + me / 4u + turn * 64u;
+    if (row >= end || column >= words) {
+      break;
+    }
     let d = dy[row * words + column];
     dgain_part += d * ((x[row * words + column] - mean[row]) * rstd[row]);
     dbias_part += d;
   }
   dgain_parts[me] = dgain_part;
   dbias_parts[me] = dbias_part;
-  for (var apart = 128u; apart >= 4u; apart /= 2u) {
+  for (var halving = 0u; halving < 6u; halving++) {
+    let apart = 128u >> halving;
     workgroupBarrier();
     if (me < apart) {
-      dgain_parts[me] += dgain_parts[me + apart];
-      dbias_parts[me] += dbias_parts[me + apart];
+      dgain_parts[me] += dgain_parts[(me + apart) % 256u];
+      dbias_parts[me] += dbias_parts[(me + apart) % 256u];
     }
   }
   if (me >= 4u || column >= words) {

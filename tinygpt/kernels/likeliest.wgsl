@@ -1,6 +1,7 @@
 // best[n] = the first v whose logits[n, v] no other exceeds, -1 where not all are numbers;  LANES invocations per row.
 override N: u32;
 override V: u32;
+override TURNS: u32 = (V + LANES - 1u) / LANES;  // numbers of a row that an invocation takes
 
 @group(0) @binding(0) var<storage, read> logits: array<f32>;
 @group(0) @binding(1) var<storage, read_write> best: array<i32>;
@@ -16,7 +17,11 @@ fn likeliest(group: Group, @builtin(local_invocation_index) me: u32) {
 
   var top = LOWEST;
   var strange = 0.0;
-  for (var v = me % LANES; v < own; v += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let v = me % LANES + turn * LANES;
+    if (v >= own) {
+      break;
+    }
     let logit = logits[first + v];
     if ((bitcast<u32>(logit) & 0x7f800000u) == 0x7f800000u) {
       strange = 1.0;
@@ -28,7 +33,11 @@ fn likeliest(group: Group, @builtin(local_invocation_index) me: u32) {
   strange = row_max(strange, me, group);
 
   var place = NOWHERE;  // minus the first place of `top`, so that the largest is the first
-  for (var v = me % LANES; v < own; v += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let v = me % LANES + turn * LANES;
+    if (v >= own) {
+      break;
+    }
     if (logits[first + v] == top) {
       place = max(place, -f32(v));
     }

@@ -21,7 +21,10 @@ override Y_OFFSET: u32 = 0;  // of y in its binding
 fn x_times_weight(column: u32, me: u32, group: Group) -> f32 {
   var sum = 0.0;
   if (column < O) {
-    for (var i = me % LANES; i < I; i += LANES) { sum += x[i] * weight[column * I + i]; }
+    for (var turn = 0u; turn < (I + LANES - 1u) / LANES; turn++) {
+      let i = me % LANES + turn * LANES;
+      if (i < I) { sum += x[i] * weight[column * I + i]; }
+    }
   }
   return row_sum(sum, me, group);
 }

@@ -9,8 +9,11 @@ override ACCUMULATE: bool;
 @compute @workgroup_size(256)
 fn mean_loss(group: Group, @builtin(local_invocation_index) me: u32) {
   var sum = 0.0;
-  for (var n = me; n < N; n += 256u) {
-    sum += losses[n];
+  for (var turn = 0u; turn < (N + 255u) / 256u; turn++) {
+    let n = me + turn * 256u;
+    if (n < N) {
+      sum += losses[n];
+    }
   }
   var total = row_sum(sum, me, group) / COUNT;
   if (me == 0u) {

@@ -112,8 +112,11 @@ const NORM_EPS = 1e-7;  // as in torch.optim.Muon
 fn muon_norm(group: Group, @builtin(local_invocation_index) me: u32) {
   let matrix = group_number(group);
   var squares = 0.0;
-  for (var i = me; i < C; i += 256u) {
-    squares += gram[(matrix * WIDE + i) * WIDE + i];
+  for (var turn = 0u; turn < (C + 255u) / 256u; turn++) {
+    let i = me + turn * 256u;
+    if (i < C) {
+      squares += gram[(matrix * WIDE + i) * WIDE + i];
+    }
   }
   let sum = row_sum(squares, me, group);
   if (me == 0u) {

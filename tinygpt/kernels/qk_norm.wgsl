@@ -3,6 +3,7 @@ override N: u32;
 override H: u32;
 override D: u32;
 override EPS: f32;
+override TURNS: u32 = (D / WIDTH + LANES - 1u) / LANES;  // words of a row that an invocation takes
 
 @group(0) @binding(0) var<storage, read> qkv: array<Floats>;
 @group(0) @binding(1) var<storage, read_write> y: array<Floats>;
@@ -15,7 +16,11 @@ fn qk_norm(group: Group, @builtin(local_invocation_index) me: u32) {
   let first = head * words;
 
   var squares = Floats();
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     squares += qkv[first + i] * qkv[first + i];
   }
   var scale = inverseSqrt(row_sum(sum_of(squares), me, group) / f32(D) + EPS);
@@ -25,7 +30,11 @@ fn qk_norm(group: Group, @builtin(local_invocation_index) me: u32) {
   } else if (me % LANES == 0u && words > 0u) {
     rstd[head / (3u * H) * 2u * H + place] = scale;
   }
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     y[first + i] = qkv[first + i] * scale;
   }
 }

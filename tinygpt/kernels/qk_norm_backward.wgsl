@@ -2,6 +2,7 @@
 override N: u32;
 override H: u32;
 override D: u32;
+override TURNS: u32 = (D / WIDTH + LANES - 1u) / LANES;  // words of a row that an invocation takes
 
 @group(0) @binding(0) var<storage, read> dy: array<Floats>;
 @group(0) @binding(1) var<storage, read> y: array<Floats>;
@@ -15,12 +16,20 @@ fn qk_norm_backward(group: Group, @builtin(local_invocation_index) me: u32) {
   let first = head * words;
 
   var products = Floats();
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     products += dy[first + i] * y[first + i];
   }
   let mean = row_sum(sum_of(products), me, group) / f32(D);
   let place = head % (3u * H);
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     var d = dy[first + i];
     if (place < 2u * H) {
       d = rstd[head / (3u * H) * 2u * H + place] * (d - y[first + i] * mean);

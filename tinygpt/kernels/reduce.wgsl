@@ -13,16 +13,20 @@ fn row_number(me: u32, group: Group) -> u32 {
 
 fn row_sum(value: f32, me: u32, group: Group) -> f32 {
   var sum = value;
-  for (var apart = 1u; apart < LANES; apart *= 2u) {
-    sum += neighbour(sum, apart, me, group);
+  for (var bit = 0u; bit < 8u; bit++) {
+    if ((1u << bit) < LANES) {
+      sum += neighbour(sum, 1u << bit, me, group);
+    }
   }
   return sum;
 }
 
 fn row_max(value: f32, me: u32, group: Group) -> f32 {
   var top = value;
-  for (var apart = 1u; apart < LANES; apart *= 2u) {
-    top = max(top, neighbour(top, apart, me, group));
+  for (var bit = 0u; bit < 8u; bit++) {
+    if ((1u << bit) < LANES) {
+      top = max(top, neighbour(top, 1u << bit, me, group));
+    }
   }
   return top;
 }

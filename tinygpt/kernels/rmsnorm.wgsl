@@ -2,6 +2,7 @@
 override N: u32;
 override C: u32;
 override EPS: f32;
+override TURNS: u32 = (C / WIDTH + LANES - 1u) / LANES;  // words of a row that an invocation takes
 
 @group(0) @binding(0) var<storage, read> x: array<Floats>;
 @group(0) @binding(1) var<storage, read> gain: array<Floats>;
@@ -15,12 +16,20 @@ fn rmsnorm(group: Group, @builtin(local_invocation_index) me: u32) {
   let first = n * words;
 
   var squares = Floats();
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     squares += x[first + i] * x[first + i];
   }
   let scale = inverseSqrt(row_sum(sum_of(squares), me, group) / f32(C) + EPS);
 
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     y[first + i] = x[first + i] * scale * gain[i];
   }
   if (me % LANES == 0u && n < N) {

@@ -3,6 +3,8 @@ override N: u32;
 override C: u32;
 override HAS_DRESIDUAL: bool;
 override ACCUMULATE: bool;
+override TURNS: u32 = (C / WIDTH + LANES - 1u) / LANES;  // words of a row that an invocation takes
+override SLICE_TURNS: u32 = ((N + SLICES - 1u) / SLICES + 63u) / 64u;  // rows of a slice that a row lane takes
 
 @group(0) @binding(0) var<storage, read> dy: array<Floats>;
 @group(0) @binding(1) var<storage, read> x: array<Floats>;
@@ -23,12 +25,20 @@ fn rmsnorm_backward_rows(group: Group, @builtin(local_invocation_index) me: u32)
   let scale = rstd[min(row, N - 1u)];
 
   var dn_n_sum = Floats();
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     dn_n_sum += dy[first + i] * gain[i] * (x[first + i] * scale);
   }
   let dn_n_mean = row_sum(sum_of(dn_n_sum), me, group) / f32(C);
 
-  for (var i = me % LANES; i < words; i += LANES) {
+  for (var turn = 0u; turn < TURNS; turn++) {
+    let i = me % LANES + turn * LANES;
+    if (i >= words) {
+      break;
+    }
     var d = scale * (dy[first + i] * gain[i] - x[first + i] * scale * dn_n_mean);
     if (HAS_DRESIDUAL) {
       d += dresidual[first + i];
@@ -48,14 +58,19 @@ fn rmsnorm_backward_columns(@builtin(workgroup_id) tile: vec3u, @builtin(local_i
   let end = min(N, (slice + 1u) * slice_rows(N));
 
   var dgain_part = Floats();
-  for (var row = slice * slice_rows(N) + me / 4u; row < end && column < words; row += 64u) {
+  for (var turn = 0u; turn < SLICE_TURNS; turn++) {
+    let row = slice * slice_rows(N) + me / 4u + turn * 64u;
+    if (row >= end || column >= words) {
+      break;
+    }
     dgain_part += dy[row * words + column] * (x[row * words + column] * rstd[row]);
   }
   dgain_parts[me] = dgain_part;
-  for (var apart = 128u; apart >= 4u; apart /= 2u) {
+  for (var halving = 0u; halving < 6u; halving++) {
+    let apart = 128u >> halving;
     workgroupBarrier();
     if (me < apart) {
-      dgain_parts[me] += dgain_parts[me + apart];
+      dgain_parts[me] += dgain_parts[(me + apart) % 256u];
     }
   }
   if (me >= 4u || column >= words) {
