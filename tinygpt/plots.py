@@ -138,8 +138,11 @@ def save_memory_map(path: Path, title: str, plan: Plan, mode: str) -> None:
 LINES = ("#2f6fde", "#e8710a", "#4aa56b", "#c2528b", "#7d6bd0", "#22303c")
 
 
-def save_speed_curve(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Tokens per second over the presets, a line per engine; dotted where a software adapter stands in for a GPU."""
+def save_speed_curve(path: Path, rows: Sequence[dict[str, Any]], source: str = "") -> None:
+    """Tokens per second over the presets, a line per engine; dotted where a software adapter stands in for a GPU.
+
+    A picture in PNG keeps what `source` it is of.
+    """
     figure, axes = blank("training speed", "preset", "tokens/s")
     presets = list(dict.fromkeys(row["preset"] for row in rows))
     for i, engine in enumerate(dict.fromkeys(row["engine"] for row in rows)):
@@ -158,7 +161,7 @@ def save_speed_curve(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     axes.set_xticks(range(len(presets)), presets)
     axes.set_yscale("log")
     figure.legend(loc="outside lower center", frameon=False, labelcolor=INK, fontsize=8)
-    save(figure, path)
+    save(figure, path, {"Source": source} if source else None)
 
 
 def blank(title: str, x_label: str, y_label: str) -> tuple[Any, Any]:
@@ -200,7 +203,7 @@ def require_picture(path: Path) -> None:
         raise TinyGPTError(f"a picture cannot be written to '{path.name}'; end its name in .png, .svg or .pdf")
 
 
-def save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path, metadata: dict[str, str] | None = None) -> None:
     require_picture(path)
     with writing(path):
-        figure.savefig(path)
+        figure.savefig(path, metadata=metadata)

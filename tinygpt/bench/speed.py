@@ -19,7 +19,19 @@ def bench_preset(
     name: str, config: RunConfig, engines: Sequence[tuple[str, EngineChoice]], seconds: float
 ) -> Iterator[dict[str, Any]]:
     """A row per engine, under its label. Each is timed for about `seconds`, in turns of at least one step."""
-    runs = [Run(config, make_engine(config, choice)) for _, choice in engines]
+    runs: list[Run] = []
+    try:
+        for _, choice in engines:
+            runs.append(Run(config, make_engine(config, choice)))
+        yield from timed(name, config, [label for label, _ in engines], runs, seconds)
+    finally:
+        for run in runs:
+            run_now(run.engine.close())
+
+
+def timed(
+    name: str, config: RunConfig, labels: Sequence[str], runs: Sequence[Run], seconds: float
+) -> Iterator[dict[str, Any]]:
     turns = [steps_of_a_turn(run, seconds) for run in runs]
     times: list[list[float]] = [[] for _ in runs]
     losses = [0.0 for _ in runs]
@@ -34,7 +46,7 @@ def bench_preset(
         tokens = config.train.batch * config.train.grad_accum * config.model.ctx * run.engine.replicas
         yield {
             "preset": name,
-            "engine": engines[i][0],
+            "engine": labels[i],
             "device": run.engine.describe(),
             "software": run.engine.software,
             "threads": run.engine.threads,
@@ -45,7 +57,6 @@ def bench_preset(
             "loss": losses[i],
             "steps": turns[i] * TURNS,
         }
-        run_now(run.engine.close())
 
 
 def steps_of_a_turn(run: Run, seconds: float) -> int:

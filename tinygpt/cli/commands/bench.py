@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,13 +18,16 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET, preset
+from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
 from tinygpt.engines.select import make_engine
+from tinygpt.files import faults_of
 
 if TYPE_CHECKING:
     from tinygpt.bench.profile import Profile
 
 ENGINES, PROFILE_ENGINE = "native,torch", "native"
+SIZES = "small,medium,large,xl,huge"
+ALL_FILE = Path("bench.json")
 
 BENCH_EXAMPLES = """Examples:
 
@@ -35,6 +39,7 @@ BENCH_EXAMPLES = """Examples:
   tinygpt bench --engines webgpu,torch:cuda:tf32,torch:cuda:tf32:compile
   tinygpt bench --engines webgpu,webgpu:f16 --presets large --profile
   tinygpt bench --plot curve.png --json
+  tinygpt bench --all --out curve.json       every engine and preset, the machine and versions too
 
 Options of one engine follow its name: a precision, compile, threads or a device,
 as in native:2 or webgpu:llvmpipe. They win over the flags, which are for all.
@@ -55,7 +60,10 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    presets: Annotated[str, typer.Option(help="at which sizes, comma-separated")] = "small,medium,large,xl,huge",
+    presets: Annotated[
+        str | None,
+        typer.Option(help=f"at which sizes, comma-separated [dim]\\[default: {SIZES}][/dim]", show_default=False),
+    ] = None,
     seconds: Annotated[float, typer.Option(help="time for each engine and preset")] = 5.0,
     recipe: Annotated[
         str,
@@ -71,6 +79,13 @@ def bench(
         bool, typer.Option("--profile", help="the time of each kernel instead (native, webgpu, webgpu-chromium)")
     ] = False,
     memory: Annotated[bool, typer.Option("--memory", help="memory instead: resident, and of the GPU")] = False,
+    all: Annotated[
+        bool, typer.Option("--all", help="every engine and preset that runs here, written to one file")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        option("--out", help=f"the file of --all [dim]\\[default: {ALL_FILE}][/dim]", panel=options.OUTPUT),
+    ] = None,
     plot: Annotated[Path | None, option("--plot", help="draw the curve to this file", panel=options.OUTPUT)] = None,
     json: options.Json = False,
 ) -> None:
@@ -83,20 +98,32 @@ def bench(
         from tinygpt.plots import require_picture, save_speed_curve
 
         require_picture(plot)
+    if all and (profile or memory):
+        raise TinyGPTError("--all times steps: leave out --profile and --memory")
+    if out is not None and not all:
+        raise TinyGPTError("--out names the file of --all: say --all, too")
     output = Output(json=json)
     changes = options.engine_changes(None, device, precision, compile, threads, wasm_build)
+    if all and engines is None:
+        from tinygpt.bench.record import every_engine
+
+        engines = ",".join(every_engine())
     chosen = listed_engines(engines or (PROFILE_ENGINE if profile else ENGINES), changes)
     labels = [label for label, _ in chosen]
     for label in labels:
         if labels.count(label) > 1:
             raise TinyGPTError(f"'{label}' is listed twice; a row is told from another by its name and options")
-    sizes = listed(presets, "preset")
+    sizes = listed(presets or (",".join(row.name for row in PRESETS) if all else SIZES), "preset")
     configs = {name: preset(name, recipe).replace(**options.given({"batch": batch})) for name in sizes}
     if profile:
         show_profiles(output, configs, chosen)
         return
     if memory:
         show_memory(output, configs, chosen)
+        return
+    if all:
+        rows = record_all(output, configs, chosen, seconds, out or ALL_FILE)
+        show_speed(output, [row for row in rows if "error" not in row], labels)
         return
     rows = []
     for name, config in configs.items():
@@ -112,6 +139,26 @@ def bench(
         output.say(f"\nThe curve is in {plot}.")
 
 
+def record_all(
+    output: Output, configs: dict[str, RunConfig], chosen: list[Listed], seconds: float, path: Path
+) -> list[dict[str, Any]]:
+    """Kept row by row: what was measured before an interrupt is in the file."""
+    from tinygpt.bench.record import about, as_text, everything
+    from tinygpt.formats.atomic import replacing
+
+    facts = about(["tinygpt", *sys.argv[1:]])
+    rows = []
+    with faults_of(path, "write"):
+        for row in everything(configs, lambda config: settled(chosen, config, output), seconds):
+            rows.append(row)
+            if output.json:
+                typer.echo(jsonlib.dumps(row))
+            with replacing(path) as partial:
+                partial.write_text(as_text(facts, rows), encoding="utf-8")
+    output.say(f"{len(rows)} rows are in {path}.\n")
+    return rows
+
+
 def show_speed(output: Output, rows: list[dict[str, Any]], labels: list[str]) -> None:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("preset")
@@ -120,7 +167,7 @@ def show_speed(output: Output, rows: list[dict[str, Any]], labels: list[str]) ->
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column(f"vs {labels[-1]}", justify="right", overflow="fold")
     for row in rows:
-        peer = next(r for r in rows if r["preset"] == row["preset"] and r["engine"] == labels[-1])
+        peer = next((r for r in rows if r["preset"] == row["preset"] and r["engine"] == labels[-1]), row)
         ratio = f"{row['tokens_per_s'] / peer['tokens_per_s']:.2f}×" if row is not peer else ""
         figures = (f"{row['ms_per_step']:,.2f}", f"{row['tokens_per_s']:,.0f}", f"{row['gflops']:,.1f}")
         engine = row["engine"] + " (software)" * row["software"]
