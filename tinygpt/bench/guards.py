@@ -1,6 +1,6 @@
 """What Chromium's WGSL compiler adds to the kernels of a training step, so that no index can leave its array.
 
-python -m tinygpt.bench.guards small huge
+python -m tinygpt.bench.guards small huge:modern
 
 Chromium is told to write down what it makes of each kernel, on any machine: no GPU is needed. See docs/webgpu.md for
 how a kernel is written so that there is nothing to guard.
@@ -33,7 +33,7 @@ class Guards(NamedTuple):
     """How many of each a kernel has."""
 
     loops: int  # whose rounds are counted, since their end was not seen
-    registers: int  # indices into arrays of its own that are clamped: such an array does not stay in registers
+    registers: int  # indices into arrays of its own that are clamped: such an array may not stay in registers
     workgroup: int  # indices into workgroup memory that are clamped
     storage: int  # indices into buffers that are clamped, where the driver does not see to that
 
@@ -109,11 +109,12 @@ def guards_of(text: str) -> Guards:
     return Guards(loops, counts["Private"] + counts["Function"], counts["Workgroup"], counts["StorageBuffer"])
 
 
-def pipelines_of(name: str, facts: dict[str, Any]) -> dict[str, Any]:
-    """The playbook of a preset's training step on a discrete GPU, as far as Chromium here can compile it."""
+def pipelines_of(name: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of a preset's training step, by its recipe or the classic one, as a discrete GPU would have them."""
     device = device_of(facts)
     device.processors, device.f16 = PROCESSORS, False
-    return GpuLowered(preset(name), device, ["train"], TEXT_BYTES, TEXT_BYTES).playbook()
+    lowered = GpuLowered(preset(*name.split(":")), device, ["train"], TEXT_BYTES, TEXT_BYTES)
+    return list(lowered.playbook()["pipelines"])
 
 
 def dumped(log: str) -> list[str]:
@@ -139,12 +140,12 @@ def label(pipeline: dict[str, Any]) -> str:
 
 
 def measure(presets: list[str]) -> dict[str, Guards]:
-    """Of every kernel of these presets' steps; of several with one label, the most."""
+    """Of every kernel of these presets' steps (`small`, or `small:modern`); of several with one label, the most."""
     runner = Runner("chromium", arguments=DUMPING)
     facts = runner.ask("gpu")[0]["device"]
     found: dict[str, Guards] = {}
     for name in presets:
-        for pipeline in pipelines_of(name, facts)["pipelines"]:
+        for pipeline in pipelines_of(name, facts):
             guards = guards_of(compiled(runner, pipeline))
             before = found.get(label(pipeline), Guards(0, 0, 0, 0))
             found[label(pipeline)] = Guards(*map(max, before, guards))

@@ -72,8 +72,10 @@ fn muon_momentum(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgrou
   for (var j = 0u; j < WIDTH; j++) {
     let at = place.at + j * place.apart;
     x[at] = pick(ahead, j);
-    for (var padding = C; place.ends && padding < WIDE; padding++) {
-      x[at + 1u + padding - C] = 0.0;
+    for (var padding = 0u; padding < 3u; padding++) {
+      if (place.ends && C + padding < WIDE) {
+        x[at + 1u + padding] = 0.0;
+      }
     }
   }
 }

@@ -51,7 +51,10 @@ fn rotary_table(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroup
   let row = number / half;
   let i = number % half;
   var frequency = INVERSE_TWO_PI;
-  for (var n = 0u; n < i; n++) {
+  for (var n = 0u; n < D / 2u; n++) {
+    if (n >= i) {
+      break;
+    }
     frequency = times(frequency, vec2u(RATIO_HIGH, RATIO_LOW));
   }
   var place = row;
