@@ -69,7 +69,7 @@ def test_losses_that_were_never_measured(tmp_path):
         ({"config": {**OriginalFile().config, "backend": 5}}, "config.backend"),
         ({"config": {**OriginalFile().config, "schedule": "steps"}}, "config.schedule"),
         ({"config": {**OriginalFile().config, "seed": -7}}, "config.seed"),
-        ({"config": {**OriginalFile().config, "labelSmoothing": 0.1}}, "config.labelSmoothing"),
+        ({"config": {**OriginalFile().config, "attentionSinks": 4}}, "config.attentionSinks"),
     ],
 )
 def test_what_is_strange_is_left_out_and_said(tmp_path, changes, name):
