@@ -16,7 +16,8 @@ MODERN["norm_place"] = "post"
 GATED = {"activation": "swiglu", "tied_head": "off", "positions": "none", "dropout": 0.2, "grad_accum": 2}
 GATED["label_smoothing"] = 0.1
 GATED["positions"] = "alibi"
-MUON = {"optimizer": "muon", "activation": "swiglu", "d_model": 30, "ns_steps": 7, "average": 0.3}
+GATED["kv_heads"] = 1
+MUON = {"optimizer": "muon", "activation": "swiglu", "d_model": 30, "ns_steps": 7, "average": 0.3, "kv_heads": 1}
 
 for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd", "average": 0.2}, MUON):
     run = presets.preset("tiny").replace(**changes)
@@ -38,6 +39,7 @@ for wrong in (
     {"d_model": 9, "positions": "rotary"},
     {"dropout": 1.0},
     {"logit_cap": 0.5},
+    {"kv_heads": 2},
 ):
     try:
         presets.preset("tiny").replace(**wrong)

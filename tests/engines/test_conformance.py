@@ -36,7 +36,7 @@ from tinygpt.reference.model import GPT
 
 # What models are made of that the other tests' have not.
 OPTIONS = {"norm": "rmsnorm", "activation": "swiglu", "biases": "off", "tied_head": "off", "qk_norm": "on"}
-OPTIONS |= {"norm_place": "post", "positions": "alibi", "logit_cap": 2.0, "label_smoothing": 0.1}
+OPTIONS |= {"norm_place": "post", "positions": "alibi", "logit_cap": 2.0, "label_smoothing": 0.1, "kv_heads": 1}
 OPTIONS["eps"] = 1e-3  # else AdamW makes whole steps of gradients that are mere rounding
 
 

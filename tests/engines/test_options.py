@@ -38,6 +38,8 @@ OPTIONS = {
     "qk_norm": {"qk_norm": "on", "activation": "relu2", "heads": 1},
     "dropout": {"dropout": 0.25},
     "alibi": {"positions": "alibi"},
+    "grouped": {"heads": 6, "kv_heads": 2, "positions": "rotary", "qk_norm": "on"},
+    "one key": {"kv_heads": 1, "biases": "off"},
     "post": {"norm_place": "post", "dropout": 0.25, "grad_accum": 2},
     "capped": {"logit_cap": 2.0, "tied_head": "off"},
     "smooth": {"label_smoothing": 0.25, "grad_accum": 2},
@@ -51,7 +53,7 @@ ON_A_GPU = {
     "odd": {**MODERN, **ODD, "dropout": 0.1, "logit_cap": 3.0, "norm_place": "post"},
     "even": {**GATED, "layers": 1, "positions": "alibi", "norm": "layernorm", "grad_accum": 2, "dropout": 0.3},
 }
-ON_A_GPU["even"]["label_smoothing"] = 0.1
+ON_A_GPU["even"] |= {"label_smoothing": 0.1, "kv_heads": 1}
 
 
 def config_of(name):

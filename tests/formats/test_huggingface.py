@@ -161,9 +161,10 @@ def test_missing_or_broken_parts(folder, tmp_path):
 
 
 def test_options_that_gpt2_has_not_are_named(tmp_path):
-    model = MODEL.replace(norm="rmsnorm", qk_norm="on", norm_place="post", logit_cap=30.0)
+    model = MODEL.replace(norm="rmsnorm", qk_norm="on", norm_place="post", kv_heads=1, logit_cap=30.0)
     with pytest.raises(
-        TinyGPTError, match="no counterpart of norm rmsnorm, norm_place post, qk_norm on, logit_cap 30; write a"
+        TinyGPTError,
+        match="no counterpart of norm rmsnorm, norm_place post, qk_norm on, kv_heads 1, logit_cap 30; write a",
     ):
         save_huggingface(tmp_path / "model", sample_checkpoint(model))
     assert not (tmp_path / "model").exists()

@@ -43,7 +43,7 @@ def test_everything_round_trips(tmp_path):
 def test_every_option_round_trips(tmp_path, save, load):
     model = ModelConfig(
         layers=2, d_model=4, heads=2, ctx=3, norm="rmsnorm", norm_place="post", positions="rotary", activation="swiglu",
-        biases="off", tied_head="off", qk_norm="on", logit_cap=30.0,
+        biases="off", tied_head="off", qk_norm="on", kv_heads=1, logit_cap=30.0,
     )  # fmt: skip
     checkpoint = sample_checkpoint(model, optimizer=False)
     smooth = {"dropout": 0.1, "label_smoothing": 0.1}
@@ -65,6 +65,7 @@ def test_an_option_that_is_not_stated_is_the_default(tmp_path):
         "biases",
         "tiedHead",
         "qkNorm",
+        "kvHeads",
         "logitCap",
         "dropout",
         "labelSmoothing",

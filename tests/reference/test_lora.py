@@ -31,7 +31,7 @@ from tinygpt.reference.model import GPT, flatten
     [
         (MODEL, EVERYWHERE),
         (
-            MODEL.replace(activation="swiglu", biases="off", norm="rmsnorm", tied_head="off"),
+            MODEL.replace(activation="swiglu", biases="off", norm="rmsnorm", tied_head="off", kv_heads=1),
             LoraConfig(rank=2, targets="fc_gate,v_proj"),
         ),
     ],

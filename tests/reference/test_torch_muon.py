@@ -83,7 +83,7 @@ def test_singular_values_end_near_one_and_bfloat16_is_as_good_as_torchs(shape):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"grad_accum": 2, "activation": "swiglu"}, {"tied_head": "off", "ns_steps": 3}]
+    "changes", [{}, {"grad_accum": 2, "activation": "swiglu"}, {"tied_head": "off", "ns_steps": 3, "kv_heads": 1}]
 )
 def test_a_step_is_torchs_muon_for_hidden_matrices_and_adamw_for_the_rest(config, noise, changes, torchs_muon_is_exact):
     config = config.replace(**changes)

@@ -42,6 +42,9 @@ class ModelConfig(Settings):
         text("biases", "on", ("on", "off"), "whether linear maps and layer norms add a vector", fixed=True),
         text("tied_head", "on", ("on", "off"), "whether the head is the embedding table", "tied head", fixed=True),
         text("qk_norm", "off", ("off", "on"), "whether each head's q and k are scaled", "q/k norm", fixed=True),
+        whole(
+            "kv_heads", 0, 0, 1024, "heads of keys and values, for the others to share; 0: all", "k/v heads", fixed=True
+        ),
         real("logit_cap", 0.0, 0.0, 1000.0, "what logits stay below, softly; 0: no cap", "logit cap", fixed=True),
     )
     layers: int
@@ -56,6 +59,7 @@ class ModelConfig(Settings):
     biases: str
     tied_head: str
     qk_norm: str
+    kv_heads: int
     logit_cap: float
 
     def validate(self) -> None:
@@ -69,6 +73,11 @@ class ModelConfig(Settings):
                 f"rotary positions turn pairs of numbers, but d_model {self.d_model} gives each of {self.heads} heads "
                 f"{self.head_size}; choose sizes that give an even number, or other positions"
             )
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise TinyGPTError(
+                f"{self.kv_heads} kv_heads cannot be shared evenly by {self.heads} heads; choose a number that divides "
+                f"{self.heads}, for example {nearest_divisor(self.heads, self.kv_heads)}, or 0 for as many as heads"
+            )
         if 0 < self.logit_cap < 1:
             raise TinyGPTError(
                 f"logit_cap {self.logit_cap:g} leaves no room for a choice; take 1 or more, or 0 for none"
@@ -77,6 +86,11 @@ class ModelConfig(Settings):
     @property
     def head_size(self) -> int:
         return self.d_model // self.heads
+
+    @property
+    def kv_width(self) -> int:
+        """Of a row of keys, or of values."""
+        return (self.kv_heads or self.heads) * self.head_size
 
     @property
     def d_mlp(self) -> int:

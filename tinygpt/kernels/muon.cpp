@@ -17,14 +17,15 @@ struct HiddenMatrix {
 static HiddenMatrix hidden_matrix(const muon_args& a, i64 number) {
   i64 each = 5 + a.gates, kind = number % each, start = number / each * a.stride;
   i64 square = (i64)a.C * a.C, wide = (i64)a.F * a.C;
-  if (kind < 3) return {start + kind * square, a.C, a.C};
+  if (kind == 0) return {start, a.C, a.C};
+  if (kind < 3) return {start + square + (kind - 1) * a.W * a.C, a.W, a.C};
   if (kind == 3) return {start + a.o_at, a.C, a.C};
   if (kind < each - 1) return {start + a.in_at + (kind - 4) * wide, a.F, a.C};
   return {start + a.out_at, a.C, a.F};
 }
 
 struct Desk {
-  i64 stride;
+  i64 stride, C;
   float *x, *next_x;         // [K, C]
   float *a, *p, *q, *spare;  // [C, C]
 };
@@ -34,7 +35,7 @@ static Desk desk_of(const muon_args& args, i64 number) {
   i64 square = args.C * stride, wide = args.F * stride;
   float* at = args.scratch + number * (2 * wide + 4 * square);
   float* squares = at + 2 * wide;
-  return {stride, at, at + wide, squares, squares + square, squares + 2 * square, squares + 3 * square};
+  return {stride, args.C, at, at + wide, squares, squares + square, squares + 2 * square, squares + 3 * square};
 }
 
 struct Momentum {
@@ -51,7 +52,7 @@ struct Momentum {
   }
 };
 
-// x = what the momentum is one step ahead, as [K, C].
+// x = what the momentum is one step ahead, as [K, C]; columns that the matrix has not are zeros, and stay so.
 static void take_momentum(Team& team, const Momentum& momentum, const HiddenMatrix& w, const Desk& desk) {
   if (w.outputs >= w.inputs) {
     Range rows = team.share(w.outputs);
@@ -71,6 +72,8 @@ static void take_momentum(Team& team, const Momentum& momentum, const HiddenMatr
       for (int i = 0; i < LANES; i++)
         if (i < cols) store_some(desk.x + (c + i) * desk.stride + r, square[i], rows);
     });
+  for (i64 c = squares.begin * LANES; c < min_of(squares.end * LANES, w.inputs); c++)
+    for (i64 r = w.outputs; r < desk.C; r++) desk.x[c * desk.stride + r] = 0;
 }
 
 // weights = weights keep - rate x

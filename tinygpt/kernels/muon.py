@@ -26,6 +26,7 @@ def muon(
     layers: int,
     stride: int,
     C: int,
+    W: int,
     F: int,
     gates: int,
     o_at: int,
@@ -46,7 +47,7 @@ def muon(
     row = rates[counters[0] % rows]
     lr, decay = row[MATRIX_RATES : MATRIX_RATES + 2]
     coefficients = row[COEFFICIENTS : COEFFICIENTS + 3 * steps].reshape(steps, 3)
-    for start, outputs, inputs in matrices_of(layers, stride, C, F, gates, o_at, in_at, out_at):
+    for start, outputs, inputs in matrices_of(layers, stride, C, W, F, gates, o_at, in_at, out_at):
         here = slice(start, start + outputs * inputs)
         g = grads[here] * norm[1]
         m[here] = momentum * m[here] + (1 - momentum) * g

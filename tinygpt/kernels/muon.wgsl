@@ -2,6 +2,7 @@
 // Needs muon_matrices.wgsl.
 override P: u32;
 override FLOATS_BEFORE: u32;  // of the stretch of all blocks
+override W: u32;  // rows of k and of v; where they are less than C, X is the transpose, with zeros behind them
 override STRIDE: u32;
 override O_AT: u32;
 override IN_AT: u32;
@@ -19,14 +20,20 @@ struct Place {
   at: u32,
   apart: u32,
   ends: bool,  // whether its X's row ends here
+  is_narrow: bool,  // whether its X has zeros in the columns from W on
 }
 
 fn place_of(number: u32) -> Place {
   let layer = number / STRIDE;
   let at = number % STRIDE;
-  var kind = at / (C * C);
-  var rest = at % (C * C);
-  var inside = kind < 3u;
+  var kind = 0u;
+  var rest = at;
+  var inside = true;
+  if (at >= C * C) {
+    kind = 1u + (at - C * C) / (W * C);
+    rest = (at - C * C) % (W * C);
+    inside = kind < 3u;
+  }
   if (at >= OUT_AT) {
     kind = 4u + GATES;
     rest = at - OUT_AT;
@@ -42,10 +49,13 @@ fn place_of(number: u32) -> Place {
   }
   if (kind == 4u + GATES) {
     let row = rest / F;
-    return Place(inside, layer, kind, x_start(layer, kind) + rest % F * WIDE + row, WIDE, row == C - 1u);
+    return Place(inside, layer, kind, x_start(layer, kind) + rest % F * WIDE + row, WIDE, row == C - 1u, false);
+  }
+  if (W < C && (kind == 1u || kind == 2u)) {
+    return Place(inside, layer, kind, x_start(layer, kind) + rest % C * WIDE + rest / C, WIDE, false, true);
   }
   let column = rest % C;
-  return Place(inside, layer, kind, x_start(layer, kind) + rest / C * WIDE + column, 1u, column == C - 1u);
+  return Place(inside, layer, kind, x_start(layer, kind) + rest / C * WIDE + column, 1u, column == C - 1u, false);
 }
 
 @group(0) @binding(0) var<storage, read> grads: array<Floats>;
@@ -75,6 +85,13 @@ fn muon_momentum(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgrou
     for (var padding = 0u; padding < 3u; padding++) {
       if (place.ends && C + padding < WIDE) {
         x[at + 1u + padding] = 0.0;
+      }
+    }
+    if (W < C && place.is_narrow) {  // those W, 2 W, … further on
+      for (var turn = 1u; turn <= WIDE / W; turn++) {
+        if (at % WIDE + turn * W < WIDE) {
+          x[at + turn * W] = 0.0;
+        }
       }
     }
   }

@@ -84,18 +84,18 @@ class Attention(nn.Module):
     def __init__(self, model: ModelConfig) -> None:
         super().__init__()
         C, bias = model.d_model, model.biases == "on"
-        self.heads = model.heads
+        self.heads, self.head_size = model.heads, model.head_size
         self.qk_norm, self.rotary = model.qk_norm == "on", model.positions == "rotary"
         self.alibi = model.positions == "alibi"
         self.q_proj = nn.Linear(C, C, bias)
-        self.k_proj = nn.Linear(C, C, bias)
-        self.v_proj = nn.Linear(C, C, bias)
+        self.k_proj = nn.Linear(C, model.kv_width, bias)
+        self.v_proj = nn.Linear(C, model.kv_width, bias)
         self.o_proj = nn.Linear(C, C, bias)
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """[B, T, C] -> [B, heads, T, head_size]"""
-        B, T, C = x.shape
-        return x.view(B, T, self.heads, C // self.heads).transpose(1, 2)
+        """[B, T, C] -> [B, heads, T, head_size]; keys and values may have fewer heads."""
+        B, T, _ = x.shape
+        return x.view(B, T, -1, self.head_size).transpose(1, 2)
 
     def prepared(self, x: Tensor, past: int) -> Tensor:
         """Queries or keys, as the model's options have them."""
@@ -111,6 +111,8 @@ class Attention(nn.Module):
         v = self.split_heads(self.v_proj(x))
         if cache is not None:
             k, v = cache.append(k, v)
+        if k.size(1) < self.heads:  # each is shared by a group of heads of queries
+            k, v = (x.repeat_interleave(self.heads // x.size(1), dim=1) for x in (k, v))
         seen = past + T
         if self.alibi:
             mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=alibi_bias(self.heads, T, seen, q))

@@ -16,16 +16,25 @@ from tinygpt.core.plan.layout import aligned
 from tinygpt.kernels.spec import SPEC
 
 LR, DECAY, MOMENTUM = 0.7, 0.05, 0.9
-GEOMETRY = ("layers", "stride", "C", "F", "gates", "o_at", "in_at", "out_at")
+GEOMETRY = ("layers", "stride", "C", "W", "F", "gates", "o_at", "in_at", "out_at")
 
 
-def sizes(layers, C, F, gates, steps, every, at_once=3, done=0):
+def sizes(layers, C, F, gates, steps, every, at_once=3, done=0, W=0):
     """Of a call: the blocks' matrices where a layout has them, and so many in work at once on a CPU."""
-    o_at = aligned(3 * C * C)
+    o_at = aligned((C + 2 * (W or C)) * C)
     in_at = o_at + aligned(C * C)
     out_at = in_at + aligned(gates * F * C)
     stride = out_at + aligned(C * F)
-    block = {"stride": stride, "C": C, "F": F, "gates": gates, "o_at": o_at, "in_at": in_at, "out_at": out_at}
+    block = {
+        "stride": stride,
+        "C": C,
+        "W": W or C,
+        "F": F,
+        "gates": gates,
+        "o_at": o_at,
+        "in_at": in_at,
+        "out_at": out_at,
+    }
     table = {"rows": 1 + done, "columns": 5 + 3 * steps, "counters": [10 * done, 1, 2, 3]}
     iterations = {"steps": steps, "every": every, "desks": at_once}
     return {"P": layers * stride, "layers": layers, **block, **table, **iterations}
@@ -61,6 +70,8 @@ class TestMuon(KernelTests):
         sizes(2, 14, 56, 1, 5, 5, at_once=2, done=2),
         sizes(1, 13, 13, 1, 6, 3),
         sizes(1, 33, 100, 2, 2, 1),
+        sizes(2, 6, 24, 1, 5, 5, W=2),
+        sizes(1, 12, 32, 2, 4, 4, at_once=1, W=4),
     ]
     # Off every tile, several blocks of k: of an X, and of the squares.
     cpp_cases = [sizes(1, 50, 401, 1, 2, 2), sizes(1, 390, 392, 1, 1, 1, at_once=2), sizes(2, 70, 200, 1, 5, 5)]
@@ -195,9 +206,9 @@ def stepped(dims, exact, monkeypatch):
     return ours, [weight.detach().numpy() for weight in theirs]
 
 
-@pytest.mark.parametrize("C, F, gates", [(7, 28, 1), (12, 32, 2), (1, 4, 1)])
-def test_spec_is_torchs_muon_once_that_iterates_in_float64(C, F, gates, monkeypatch):
-    for ours, theirs in zip(*stepped(sizes(2, C, F, gates, 5, 5), True, monkeypatch), strict=True):
+@pytest.mark.parametrize("C, F, gates, W", [(7, 28, 1, 7), (12, 32, 2, 4), (1, 4, 1, 1)])
+def test_spec_is_torchs_muon_once_that_iterates_in_float64(C, F, gates, W, monkeypatch):
+    for ours, theirs in zip(*stepped(sizes(2, C, F, gates, 5, 5, W=W), True, monkeypatch), strict=True):
         assert np.abs(ours - theirs).max() <= 1e-9
 
 

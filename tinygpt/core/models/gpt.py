@@ -64,7 +64,7 @@ class GptProgram(LayeredProgram):
     def forward_block(self, i: int, x: Tensor) -> BlockActivations:
         block, s = f"blocks.{i}.", BlockActivations()
         s.into_attention = self.norm_where("pre", block + "a", block + "ln1", x)
-        qkv = self.rows(block + "qkv", 3 * self.C)
+        qkv = self.rows(block + "qkv", self.C + 2 * self.model.kv_width)
         self.linear(s.into_attention.y, block + "attn.qkv", qkv)
         s.queried = self.queries(block + "qkv", qkv, self.table)
         s.y = self.rows(block + "y", self.C)

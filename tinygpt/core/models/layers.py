@@ -110,6 +110,9 @@ class LayeredProgram(ModelProgram):
 
     def queries(self, name: str, qkv: Tensor, turns: Tensor | None) -> Queried:
         normed = rstd = None
+        if self.shares_heads():
+            x, qkv = qkv, self.rows(name + ".spread", 3 * self.C)
+            self.call("kv_heads", x=x, y=qkv, N=self.N, H=self.H, G=self.model.kv_heads, D=self.D, W=x.shape[1])
         if self.model.qk_norm == "on":
             normed, rstd = self.rows(name + ".normed", 3 * self.C), self.tensor(name + ".rstd", (self.N, 2 * self.H))
             self.call("qk_norm", qkv=qkv, y=normed, rstd=rstd, N=self.N, H=self.H, D=self.D, eps=LAYERNORM_EPS)
@@ -118,12 +121,19 @@ class LayeredProgram(ModelProgram):
             qkv = self.turned(name + ".turned", qkv, turns, inverse=0)
         return Queried(qkv, normed, rstd)
 
+    def shares_heads(self) -> bool:
+        return self.model.kv_width < self.C
+
     def backward_queries(self, name: str, s: Queried, dqkv: Tensor, turns: Tensor | None) -> Tensor:
         if turns is not None:
             dqkv = self.turned(name + ".turned", dqkv, turns, inverse=1)
         if self.model.qk_norm == "on":
             dy, dqkv = dqkv, self.rows(name + ".normed", 3 * self.C)
             self.call("qk_norm_backward", dy=dy, y=s.normed, rstd=s.rstd, dqkv=dqkv, N=self.N, H=self.H, D=self.D)
+        if self.shares_heads():
+            dy, dqkv = dqkv, self.rows(name + ".gathered", self.C + 2 * self.model.kv_width)
+            sizes = {"N": self.N, "H": self.H, "G": self.model.kv_heads, "D": self.D, "W": dqkv.shape[1]}
+            self.call("kv_heads_backward", dy=dy, dx=dqkv, **sizes)
         return dqkv
 
     def turned(self, name: str, qkv: Tensor, turns: Tensor, inverse: int) -> Tensor:

@@ -39,8 +39,8 @@ def block_rows(model: ModelConfig) -> "list[Row]":
     # Residual projections start smaller, so that the stream's variance does not grow with depth.
     residual_std = INIT_STD / math.sqrt(2 * model.layers)
     rows = norm_rows(model, "ln1")
-    for projection in ("q_proj", "k_proj", "v_proj"):
-        rows += linear_rows(model, "attn." + projection, C, C, INIT_STD)
+    for projection, width in (("q_proj", C), ("k_proj", model.kv_width), ("v_proj", model.kv_width)):
+        rows += linear_rows(model, "attn." + projection, width, C, INIT_STD)
     rows += linear_rows(model, "attn.o_proj", C, C, residual_std)
     rows += norm_rows(model, "ln2")
     if model.activation == "swiglu":

@@ -10,6 +10,7 @@ import tinygpt.core.ops.cross_entropy
 import tinygpt.core.ops.dropout
 import tinygpt.core.ops.embed
 import tinygpt.core.ops.init
+import tinygpt.core.ops.kv_heads
 import tinygpt.core.ops.layernorm
 import tinygpt.core.ops.likeliest
 import tinygpt.core.ops.linear

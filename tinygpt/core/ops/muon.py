@@ -39,11 +39,12 @@ def flops(op: Op) -> int:
 # X = u / |u|, then `steps` times X = (a + b A + c A^2) X with A = X X^T and that iteration's coefficients;
 # weights = weights (1 - decay) - lr sqrt(max(1, outputs / inputs)) X.
 # A row of rates has lr, decay = lr * weight_decay and the coefficients of each iteration behind AdamW's.
+# Of a matrix [outputs, inputs] the lesser is C, but for k and v, which have W outputs and C inputs; W divides C.
 # From A alone follow the As of at most `every` iterations at a time, and what they make of X in the end.
 declare(
     "muon",
     "grads norm rates counters -> weights+ m+ "
-    "| P rows columns layers stride C F gates o_at in_at out_at steps every desks | momentum",
+    "| P rows columns layers stride C W F gates o_at in_at out_at steps every desks | momentum",
     "grads=P norm=2 rates=rows,columns counters:i32=4 weights=P m=P",
     muon,
     flops=flops,

@@ -115,7 +115,7 @@ class MatricesTogether:
     ) -> Dispatch:
         wide = width(self.C)
         constants = dict(self.constants)
-        for name in ["stride", "o_at", "in_at", "out_at"]:
+        for name in ["W", "stride", "o_at", "in_at", "out_at"]:
             constants[name.upper()] = self.op.dim(name)
         constants["P"] = self.segment.floats
         constants["FLOATS_BEFORE"] = self.begin

@@ -12,13 +12,15 @@ COEFFICIENTS = shared("MUON_COEFFICIENTS", 5)  # and where the iterations' coeff
 
 
 def matrices_of(
-    layers: int, stride: int, C: int, F: int, gates: int, o_at: int, in_at: int, out_at: int
+    layers: int, stride: int, C: int, W: int, F: int, gates: int, o_at: int, in_at: int, out_at: int
 ) -> list[Matrix]:
     """q, k, v, o, the gate and fc_in, fc_out, block by block: blocks are `stride` floats apart."""
-    block = [Matrix(i * C * C, C, C) for i in range(3)] + [Matrix(o_at, C, C)]
+    block = [Matrix(0, C, C), Matrix(C * C, W, C), Matrix(C * C + W * C, W, C), Matrix(o_at, C, C)]
     block += [Matrix(in_at + i * F * C, F, C) for i in range(gates)] + [Matrix(out_at, C, F)]
     return [Matrix(i * stride + m.start, m.outputs, m.inputs) for i in range(layers) for m in block]
 
 
 def of_op(op: Op) -> list[Matrix]:
-    return matrices_of(*[op.dim(name) for name in ("layers", "stride", "C", "F", "gates", "o_at", "in_at", "out_at")])
+    return matrices_of(
+        *[op.dim(name) for name in ("layers", "stride", "C", "W", "F", "gates", "o_at", "in_at", "out_at")]
+    )

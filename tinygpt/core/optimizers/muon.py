@@ -61,7 +61,7 @@ def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:
     C, F, stride = model.d_model, model.d_mlp, (end - first) // model.layers
     gates = len(starts) // model.layers - 5
     o_at, in_at, out_at = [starts[i] - first for i in (3, 4, 4 + gates)]
-    matrices = matrices_of(model.layers, stride, C, F, gates, o_at, in_at, out_at)
+    matrices = matrices_of(model.layers, stride, C, model.kv_width, F, gates, o_at, in_at, out_at)
     if [first + matrix.start for matrix in matrices] != starts:
         raise TinyGPTError("the blocks' matrices do not lie where Muon looks for them; this is a bug")
     adamw.update_stretch(p, config, memory, 0, first)
@@ -69,9 +69,10 @@ def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:
     rows, columns = memory.rates.shape
     p.call(
         "muon", norm=memory.norm, rates=memory.rates, counters=memory.counters, P=end - first, rows=rows,
-        columns=columns, layers=model.layers, stride=stride, C=C, F=F, gates=gates, o_at=o_at, in_at=in_at,
-        out_at=out_at, steps=train.ns_steps, every=run_length(train.ns_steps), desks=desks(len(matrices), C, F),
-        momentum=train.momentum, **{name: part(vectors[name], first, end - first) for name in vectors},
+        columns=columns, layers=model.layers, stride=stride, C=C, W=model.kv_width, F=F, gates=gates, o_at=o_at,
+        in_at=in_at, out_at=out_at, steps=train.ns_steps, every=run_length(train.ns_steps),
+        desks=desks(len(matrices), C, F), momentum=train.momentum,
+        **{name: part(vectors[name], first, end - first) for name in vectors},
     )  # fmt: skip
     if end < layout.size:
         adamw.update_stretch(p, config, memory, end, layout.size)

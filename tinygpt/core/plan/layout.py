@@ -53,7 +53,7 @@ class Layout:
             by_name[name].append(parameter)
         for name in names:
             members = by_name[name]
-            shape = tuple([members[0].shape[0] * len(members)] + list(members[0].shape[1:]))
+            shape = tuple([sum([member.shape[0] for member in members])] + list(members[0].shape[1:]))
             start = self.size
             for member in members:
                 self.moves.append(Move(member.name, member.offset, start, member.size))
