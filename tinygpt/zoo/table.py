@@ -28,9 +28,9 @@ class Planned:
 
 
 PLANNED = (
-    Planned("shakespeare-huge", "Shakespeare, our best", "huge", "shakespeare"),
-    Planned("shakespeare-small", "Shakespeare, loads at once", "small", "shakespeare"),
-    Planned("moby-dick", "Melville's novel", "medium", "moby-dick"),
+    Planned("shakespeare-huge", "Shakespeare, our best", "huge", "shakespeare", {"steps": 6000}),
+    Planned("shakespeare-small", "Shakespeare, loads at once", "small", "shakespeare", {"steps": 4800}),
+    Planned("moby-dick", "Melville's novel", "large", "moby-dick", {"steps": 4800, "dropout": 0.05}),
     Planned("addition", "adds two numbers", "tiny", "task:addition"),
 )
 
