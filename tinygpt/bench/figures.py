@@ -127,7 +127,7 @@ def of_the_browser(rows: list[Row]) -> Cells:
 @table("page")
 def of_the_page(rows: list[Row]) -> Cells:
     heads = ["preset", "page, tokens/s", "engine, tokens/s", "page / engine", "page writes, B/s", "engine writes, B/s"]
-    return [heads] + [
+    return [[*heads, "Stop, at worst"]] + [
         [
             row["preset"],
             f"{row['page_tokens_per_s']:,.0f}",
@@ -135,6 +135,7 @@ def of_the_page(rows: list[Row]) -> Cells:
             f"{row['page_tokens_per_s'] / row['engine_tokens_per_s']:.2f}",
             f"{row['page_bytes_per_s']:,.0f}",
             f"{row['engine_bytes_per_s']:,.0f}",
+            f"{max(row['stop_ms'].values())} ms",
         ]
         for row in rows
     ]
@@ -179,6 +180,43 @@ def of_kernels_on_the_gpu(rows: list[Row]) -> Cells:
         ]
         for row in rows
     ]
+
+
+@table("recipes-gpu")
+def of_recipes(rows: list[Row]) -> Cells:
+    ms = {(row["preset"], row["recipe"]): row["ms_per_step"] for row in rows}
+    cells = [["preset", "classic (AdamW), ms", "modern (Muon, rotary, q/k norm, averages), ms", "modern / classic"]]
+    for name in values(rows, "preset"):
+        classic = ms.get((name, "classic"))
+        ratio = "" if classic is None else f"{ms[name, 'modern'] / classic:.2f}"
+        cells.append([name, "" if classic is None else short(classic), short(ms[name, "modern"]), ratio])
+    return cells
+
+
+@table("chromium-gpu")
+def of_chromium(rows: list[Row]) -> Cells:
+    best = {(row["preset"], row["engine"]): row["ms_best"] for row in rows}
+    cells = [["preset", "webgpu (wgpu-py), best turn", "webgpu-chromium, best turn", "Chromium / wgpu-py"]]
+    for name in values(rows, "preset"):
+        alone, browser = best[name, "webgpu"], best[name, "webgpu-chromium"]
+        cells.append([name, short(alone), short(browser), f"{browser / alone:.2f}"])
+    return cells
+
+
+@table("guards")
+def of_guards(rows: list[Row]) -> Cells:
+    heads = ["kernel", "loops", "own arrays", "workgroup memory"]
+    return [heads] + [
+        ["; ".join(code_of(kernel) for kernel in row["kernels"].split("; "))]
+        + [str(row[field]) for field in ("loops", "own", "workgroup")]
+        for row in rows
+    ]
+
+
+def code_of(kernel: str) -> str:
+    """A kernel's name as code, and what tells its variants apart."""
+    name, _, variant = kernel.partition(" ")
+    return f"`{name}` {variant}".strip()
 
 
 @table("torch-gpu")
