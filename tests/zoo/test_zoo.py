@@ -15,6 +15,7 @@ from tiny_sums import SUMS, zoo_command
 
 from tinygpt import zoo
 from tinygpt.cli.settings import read_settings
+from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.data import load_corpus
 from tinygpt.formats import load_tinygpt, read_header
 from tinygpt.formats.checkpoint import weights_sha256
@@ -23,7 +24,7 @@ from tinygpt.zoo import table
 from tinygpt.zoo.copying import copied
 
 MACHINE = ["--engine", "native", "--threads", 1]
-MOST_BYTES = 25_000_000  # of all models together
+MOST_BYTES = 26_000_000  # of all models together
 
 
 def test_the_cards_command_makes_the_very_model(made: Path, packed: dict[str, Any], tmp_path: Path) -> None:
@@ -131,7 +132,9 @@ def test_the_packages_own(name: str) -> None:
     card, file = zoo.card_of(name), zoo.named()[name]
     model = load_tinygpt(file)
     assert (card["name"], card["bytes"]) == (name, file.stat().st_size)
-    assert card["weights_sha256"] == weights_sha256(model.state.w) and card["config"] == model.config.as_dict()
+    config = card["config"]  # without what models have been given since
+    made = RunConfig(ModelConfig(**config["model"]), TrainConfig(**config["train"]))
+    assert card["weights_sha256"] == weights_sha256(model.state.w) and made == model.config
     assert card["corpus"]["sha256"] == model.data["sha256"] and card["corpus"]["licence"]
     assert sum(path.stat().st_size for path in zoo.named().values()) <= MOST_BYTES
     command = table.command_line(table.planned(name).settings())
