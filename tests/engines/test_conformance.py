@@ -324,15 +324,15 @@ def test_text_is_the_specifications_far_beyond_the_context(writers, settings):
     assert made[0] == made[1]
 
 
-def test_a_text_ends_behind_a_stop_byte_and_comes_in_any_blocks(writers):
+def test_a_text_ends_behind_a_stop_and_comes_in_any_blocks(writers):
     engine, _ = writers
     settings = SampleConfig(tokens=200, temperature=1.0)
     ctx = engine.config.model.ctx
     text = run_now(generate(engine, ctx, b"To be", settings))
-    stop = text[len(text) // 2]
-    assert run_now(generate(engine, ctx, b"To be", settings, bytes([stop, 0]))).startswith(
-        text[: min(text.index(byte) for byte in (stop, 0) if byte in text) + 1]
-    )
+    middle = len(text) // 2
+    for stops in ((text[middle : middle + 1], b"\0"), (text[middle : middle + 2], b"nowhere")):
+        end = min(text.index(stop) + len(stop) for stop in stops if stop in text)
+        assert run_now(generate(engine, ctx, b"To be", settings, stops)) == text[:end]
     parts = run_now(engine.begin_text(b"To be", settings, 0, b""))
     for count in (1, 2, ctx):  # no more than the window has room for
         parts += run_now(engine.continue_text(min(count, ctx - 4 - len(parts))))
