@@ -19,14 +19,12 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, fine_tuning
 from tinygpt.core.presets import preset as preset_run
-from tinygpt.core.run.band import band_of
-from tinygpt.core.run.coach import Coach
+from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.contract import Engine, run_now
-from tinygpt.core.run.exam import Exam
+from tinygpt.core.run.exam import exam_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.sampler import Text
 from tinygpt.core.run.trainer import Host, Trainer
-from tinygpt.core.tasks import exercises, is_task
 from tinygpt.core.text import StreamDecoder
 from tinygpt.data import load_corpus
 from tinygpt.data.corpus import Corpus
@@ -90,7 +88,7 @@ class Model:
         text = Text(self.engine, self.config.model.ctx, prompt.encode(), SampleConfig(**settings), stops)
         decoder = StreamDecoder()
         while made := run_now(text.more(time.perf_counter)):
-            piece = "".join([decoder.push(byte) for byte in made])
+            piece = decoder.push_all(made)
             if piece:
                 yield piece
         if cut := decoder.finish():
@@ -200,14 +198,13 @@ def train(
     if validation is not None:
         train_text, val_text = source.text, validation.encode() if isinstance(validation, str) else validation
     check_corpus(run, len(train_text))
-    exam = Exam(exercises(source.name), run.model.ctx) if is_task(source.name) else None
+    exam = exam_of(source.name, run.model.ctx)
     choice = EngineChoice(engine, device=device, threads=threads)
     opened = make_engine(run, choice, None if base is None else State(0, base.weights))
     try:
         run_now(opened.load_corpus(train_text, val_text))
         host = MemoryHost(run, opened, {"name": source.name, "sha256": source.sha256}, on_event)
-        band = band_of(run, len(train_text), opened.replicas)
-        coach = Coach(run, len(train_text), opened.replicas, band) if exam is None else None
+        coach = coach_of(run, len(train_text), opened.replicas) if exam is None else None
         run_now(Trainer(run, opened, host, len(train_text), len(val_text), coach=coach, exam=exam).run())
     finally:
         run_now(opened.close())

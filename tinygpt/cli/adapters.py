@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygpt.cli.choices import DataChoice
 from tinygpt.cli.corpora import OF_RESUMED, open_corpus, pinned
-from tinygpt.cli.exams import exam_of
 from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import stop_signals
 from tinygpt.cli.models import open_model
@@ -21,6 +20,7 @@ from tinygpt.cli.settings import typed_table
 from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.exam import exam_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.trainer import Trainer
 from tinygpt.engines.select import EngineChoice, resolve_engine
@@ -137,7 +137,7 @@ def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progr
     output.outlive()
     corpus = open_corpus(job.data, output, remedy=OF_RESUMED.format(""))
     train_text, val_text = corpus.split(job.run.train.val_fraction)
-    exam = exam_of(job.data, job.run.model.ctx)
+    exam = exam_of(job.data.name, job.run.model.ctx)
     resolve_engine("torch")  # a sentence where PyTorch is missing
     from tinygpt.reference.lora import LoraEngine
 

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.text import Text
 
-from tinygpt.core.tasks import exercises, is_task
-
-if TYPE_CHECKING:
-    from tinygpt.cli.choices import DataChoice
-    from tinygpt.core.run.exam import Exam
-
 RIGHT_STYLE, WRONG_STYLE = "green", "red"
-
-
-def exam_of(data: DataChoice, ctx: int) -> Exam | None:
-    """Where the text is a task's. One whose lines do not fit into the context is refused."""
-    from tinygpt.core.run.exam import Exam
-
-    return Exam(exercises(data.name), ctx) if is_task(data.name) else None
 
 
 def result_line(event: dict[str, Any]) -> str:

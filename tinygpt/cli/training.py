@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tinygpt.cli.corpora import OF_CONFIG, OF_RESUMED, Texts, open_texts, with_texts
-from tinygpt.cli.exams import exam_of
 from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.journals import Journal, open_journals
@@ -20,9 +19,9 @@ from tinygpt.cli.reports import RunReport
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.corpus import check_corpus
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.band import band_of
-from tinygpt.core.run.coach import Coach
+from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.exam import exam_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.trainer import Trainer
 from tinygpt.engines.auto import Work
@@ -107,7 +106,7 @@ def execute(job: Job, output: Output) -> None:
     output.outlive()
     if job.out is not None:
         require_free(job.out)  # before the slow parts, and in every process of torchrun
-    exam = exam_of(job.settings.data, job.settings.run.model.ctx)
+    exam = exam_of(job.settings.data.name, job.settings.run.model.ctx)
     texts = open_texts(job.settings, output, remedy=OF_CONFIG if job.resumed is None else OF_RESUMED)
     foreseen = None
     if job.minutes is not None:
@@ -156,8 +155,7 @@ def train_in(
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()
         # The coach knows losses of prose: of a task, what can be foretold is another share of a line.
-        band = band_of(run, len(texts.train), engine.replicas)
-        coach = Coach(run, len(texts.train), engine.replicas, band) if exam is None else None
+        coach = coach_of(run, len(texts.train), engine.replicas) if exam is None else None
         sizes = len(texts.train), len(texts.val)
         pace = None if foreseen is None else foreseen.pace()
         trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach, exam, pace)

@@ -67,13 +67,10 @@ class TextWriter(Writer):
         self.stream = StreamDecoder()
         if self.several:
             self.write(RULE.format(seed=settings.seed))
-        self.write(self.decoded(prompt).lstrip("\n"))
+        self.write(self.stream.push_all(prompt).lstrip("\n"))
 
     def show(self, made: bytes) -> None:
-        self.write(self.decoded(made))
-
-    def decoded(self, made: bytes) -> str:
-        return "".join([self.stream.push(byte) for byte in made])
+        self.write(self.stream.push_all(made))
 
     def write(self, piece: str) -> None:
         if piece:

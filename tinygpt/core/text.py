@@ -48,6 +48,9 @@ class StreamDecoder:
             return REPLACEMENT
         return ""
 
+    def push_all(self, data: bytes) -> str:
+        return "".join([self.push(byte) for byte in data])
+
     def expect(self, code: int, missing: int, low: int = 0x80, high: int = 0xBF) -> None:
         self.code, self.missing, self.low, self.high = code, missing, low, high
 
@@ -95,4 +98,4 @@ def whole_characters(text: str) -> str:
 
 def decode(data: bytes) -> str:
     stream = StreamDecoder()
-    return "".join([stream.push(byte) for byte in data]) + stream.finish()
+    return stream.push_all(data) + stream.finish()

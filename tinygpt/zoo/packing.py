@@ -15,7 +15,6 @@ from typing import Any
 from tinygpt import zoo
 from tinygpt.cli.commands.evaluate import score, work_of
 from tinygpt.cli.corpora import OF_MEASURED, Texts, open_texts
-from tinygpt.cli.exams import exam_of
 from tinygpt.cli.models import on_engine
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings, read_settings
@@ -23,7 +22,7 @@ from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.run.contract import Engine, run_now
-from tinygpt.core.run.exam import exam_facts
+from tinygpt.core.run.exam import exam_facts, exam_of
 from tinygpt.core.run.sampler import generate
 from tinygpt.core.tasks import is_task
 from tinygpt.core.text import decode
@@ -132,7 +131,7 @@ def measured(packed: Checkpoint, settings: TrainSettings, texts: Texts, choice: 
     work = work_of(packed, texts.val)._replace(written=LOOKED_AT)
     engine, _ = on_engine(packed, choice, work)
     result = score(engine, texts.val) if len(texts.val) > 1 else None
-    exam = exam_of(settings.data, ctx)
+    exam = exam_of(settings.data.name, ctx)
     answers = None if exam is None else run_now(exam.take(engine, len(exam.questions)))
     sampling = SampleConfig(tokens=LOOKED_AT)
     text = written(engine, ctx, sampling)

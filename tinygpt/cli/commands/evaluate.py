@@ -11,14 +11,14 @@ import typer
 from tinygpt.cli import options
 from tinygpt.cli.choices import NO_TEXT, DataChoice
 from tinygpt.cli.corpora import OF_MEASURED, choose_data, open_corpus, text_in
-from tinygpt.cli.exams import answer_lines, exam_of, result_line
+from tinygpt.cli.exams import answer_lines, result_line
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.exam import SHOWN, exam_facts
+from tinygpt.core.run.exam import SHOWN, exam_facts, exam_of
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
 from tinygpt.models import locate
@@ -81,7 +81,7 @@ def evaluate(
     choice = own.validation if apart else choice
     if not choice.name and not choice.file:
         raise TinyGPTError("which text? Give --data or --file; only a run and a model of a named corpus know their own")
-    exam = exam_of(choice, checkpoint.config.model.ctx) if part == "val" else None
+    exam = exam_of(choice.name, checkpoint.config.model.ctx) if part == "val" else None
     text = part_of(choice, "all" if apart else part, checkpoint, output)
     scorer, described = on_engine(checkpoint, exact_choice(engine, device, threads), work_of(checkpoint, text))
     output.facts([("engine", described), ("text", f"{choice.title()} ({part}): {len(text):,} bytes")], LAST_NAME)

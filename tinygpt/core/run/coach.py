@@ -6,6 +6,7 @@ sound runs of this kind had after as many tokens. A sound run hears nothing.
 
 from tinygpt.core.config import LN_VOCAB, RunConfig, TrainConfig
 from tinygpt.core.presets import preset_like, recipe_like, tuned
+from tinygpt.core.run.band import band_of
 from tinygpt.core.run.schedule import learning_rate
 
 TYPE_CHECKING = False
@@ -27,6 +28,11 @@ GAP = 0.25  # nats between training and validation
 EPOCHS = 10.0  # more than this often read: too little text
 REPEATING = 0.5  # nats: what only a text has that repeats itself
 MUCH_DROPOUT, MUCH_DECAY = 0.2, 5.0  # above the usual; times the usual
+
+
+def coach_of(run: RunConfig, train_bytes: int, replicas: int = 1) -> "Coach":
+    """Who knows the band of such runs, where there is one."""
+    return Coach(run, train_bytes, replicas, band_of(run, train_bytes, replicas))
 
 
 class Coach:

@@ -30,6 +30,13 @@ def exam_facts(result: ExamResult) -> "dict[str, Any]":
     return {"accuracy": accuracy(hits), "right": hits.count(True), "asked": len(hits), "answers": result.answers}
 
 
+def exam_of(text: str, ctx: int) -> "Exam | None":
+    """Where a text's name is a task's. One whose lines do not fit into the context is refused."""
+    from tinygpt.core.tasks import exercises, is_task
+
+    return Exam(exercises(text), ctx) if is_task(text) else None
+
+
 class Exam:
     """Questions of a task that are held out, each behind solved ones, as many as its window has room for.
 

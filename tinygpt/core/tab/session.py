@@ -14,8 +14,7 @@ from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
 from tinygpt.core.optimizers import check_slots, slot_names
 from tinygpt.core.presets import cut_short, preset
-from tinygpt.core.run.band import band_of
-from tinygpt.core.run.coach import Coach
+from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
 from tinygpt.core.run.sampler import generate
@@ -202,8 +201,8 @@ class Session:
         """JSON: why it ended and at which step, or the sentence of an error."""
         host = TabHost(self)
         try:
-            sizes, band = (self.train_bytes, self.val_bytes), band_of(self.config, self.train_bytes)
-            coach = Coach(self.config, self.train_bytes, band=band)
+            sizes = self.train_bytes, self.val_bytes
+            coach = coach_of(self.config, self.train_bytes)
             pace = None if self.timed is None else self.timed.pace(host.now())
             trainer = Trainer(
                 self.config, self.engine, host, sizes[0], sizes[1], self.progress, self.prompt, coach=coach, pace=pace
