@@ -28,7 +28,7 @@ class Planned:
 
 
 PLANNED = (
-    Planned("shakespeare-huge", "Shakespeare, our best", "huge", "shakespeare", {"steps": 6000}),
+    Planned("shakespeare-huge", "Shakespeare, our best", "huge", "shakespeare-full", {"steps": 8000, "dropout": 0.05}),
     Planned("shakespeare-small", "Shakespeare, loads at once", "small", "shakespeare", {"steps": 4800}),
     Planned("moby-dick", "Melville's novel", "large", "moby-dick", {"steps": 4800, "dropout": 0.05}),
     Planned("addition", "adds two numbers", "tiny", "task:addition"),
