@@ -17,7 +17,7 @@ from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.corpus import check_corpus
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, fine_tuning
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, default_corpus, fine_tuning
 from tinygpt.core.presets import preset as preset_run
 from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.contract import Engine, run_now
@@ -185,7 +185,6 @@ def train(
     every step, validation and sample, and ends the run by returning False. `validation` is a text of its own; else the
     last part of the text is held out.
     """
-    source = text if isinstance(text, Corpus) else load_corpus() if text is None else own_corpus(text)
     if init_from is not None:
         base = init_from if isinstance(init_from, Model) else load(init_from)
         run = fine_tuning(base.config.model, recipe)
@@ -194,6 +193,7 @@ def train(
     else:
         base, run = None, preset_run(preset or DEFAULT_PRESET, recipe)
     run = cut_short(run, settings)
+    source = text if isinstance(text, Corpus) else text_for(run, text)
     train_text, val_text = source.split(run.train.val_fraction)
     if validation is not None:
         train_text, val_text = source.text, validation.encode() if isinstance(validation, str) else validation
@@ -211,5 +211,7 @@ def train(
     return Model(host.kept.get("best") or host.kept["last"], choice)
 
 
-def own_corpus(text: str | bytes) -> Corpus:
+def text_for(run: RunConfig, text: str | bytes | None) -> Corpus:
+    if text is None:
+        return load_corpus(default_corpus(run.model))
     return Corpus("your text", text.encode() if isinstance(text, str) else text, "a text that was given")

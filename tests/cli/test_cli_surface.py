@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tinygpt.cli import options
 from tinygpt.cli.app import app
 from tinygpt.cli.beginning import new_job
 from tinygpt.cli.charts import averaged, loss_chart, sparkline
+from tinygpt.cli.choices import NO_TEXT
 from tinygpt.cli.commands.presets import COLUMNS
 from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.display import duration, rate
@@ -87,11 +89,15 @@ def test_a_new_setting_has_a_flag_at_once() -> None:
 def test_defaults_beside_cores_settings() -> None:
     found = options_of("train")
     assert f"[default: {DEFAULT_PRESET}]" in found["--preset"].help
-    assert options.DEFAULT_CORPUS == data.DEFAULT_CORPUS and f"[default: {data.DEFAULT_CORPUS}]" in found["--data"].help
+    assert "[default: shakespeare, above huge shakespeare-full]" in found["--data"].help
 
 
 def test_settings_without_flags_are_cores() -> None:
-    settings = new_job(None, None, None, None, {"model": {}, "train": {}, "sample": {}}, TextFlags()).settings
+    def of(name: str | None) -> TrainSettings:
+        return new_job(None, name, None, None, {"model": {}, "train": {}, "sample": {}}, TextFlags()).settings
+
+    assert [of(name).data.name for name in preset_names()] == ["shakespeare"] * 6 + ["shakespeare-full"] * 3
+    settings = replace(of(None), data=NO_TEXT)
     assert settings.run == preset(DEFAULT_PRESET, DEFAULT_RECIPE) and settings.sample == SampleConfig()
     assert settings == TrainSettings.of_preset(DEFAULT_PRESET)
     assert settings_of({}).run == preset(DEFAULT_PRESET, "classic")  # a file of before there were recipes

@@ -54,7 +54,8 @@ def test_the_documents_show_the_table_of_the_default_recipe():
     for name, row in zip(DESIGN, rows, strict=True):
         train = preset(name, DEFAULT_RECIPE).train
         rates = [f"{value:g}" for value in (train.lr, train.matrix_lr, train.dropout)]
-        assert row == [name, str(train.batch), f"{train.steps:,}", *rates]
+        batch = str(train.batch) if train.grad_accum == 1 else f"{train.batch} × {train.grad_accum}"
+        assert row == [name, batch, f"{train.steps:,}", *rates]
 
 
 def test_a_run_that_is_cut_short_warms_up_for_less():

@@ -8,6 +8,7 @@ import pytest
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data import load_corpus, packages
 from tinygpt.data.assembled import ASSEMBLED, MOBY_DICK, SHAKESPEARE
+from tinygpt.data.corpus import sha256
 from tinygpt.data.shakespeare import FAMOUS_PLAYS, clean_play
 
 
@@ -31,9 +32,11 @@ def no_clients(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_an_assembled_corpus_is_the_pinned_text(name: str, size: int) -> None:
     corpus = load_corpus(name)
+    begin, _ = ASSEMBLED[name].held_out or (len(corpus.text), 0)
+    whole = corpus.text[:begin] + (corpus.held_out or b"") + corpus.text[begin:]
     assert corpus.name == name
-    assert corpus.sha256 == ASSEMBLED[name].sha256
-    assert len(corpus.text) == size
+    assert sha256(whole) == ASSEMBLED[name].sha256
+    assert len(whole) == size
 
 
 @pytest.mark.usefixtures("shared_cache")
@@ -49,14 +52,16 @@ def test_shakespeare_is_the_default_and_reads_like_plays() -> None:
 
 @pytest.mark.usefixtures("shared_cache")
 def test_validation_text_is_the_last_play() -> None:
-    _, val = load_corpus().split(0.1)
+    train, val = load_corpus().split(0.1)
     assert 0 < val.index(b"JULIUS CAESAR\n\nACT I.") < 1000
+    more, same = load_corpus("shakespeare-full").split(0.1)
+    assert same == val and more.startswith(train) and b"\nJULIUS CAESAR\n\nACT I." not in more
 
 
 @pytest.mark.usefixtures("shared_cache")
 def test_the_full_shakespeare_has_every_act_of_every_play() -> None:
     text = load_corpus("shakespeare-full").text.decode("ascii")
-    assert re.findall(r"^ACT (.*)\.$", text, re.M) == ["I", "II", "III", "IV", "V"] * 36
+    assert re.findall(r"^ACT (.*)\.$", text, re.M) == ["I", "II", "III", "IV", "V"] * 35  # and one held out
     assert "\nTHE SONNETS\n\nI\n\nFrom fairest creatures" in text
 
 

@@ -53,7 +53,7 @@ def changed(
     """What the flags say, on top."""
     if preset is not None or recipe is not None:
         settings = settings.with_preset(preset, recipe)
-    return texts.on(settings).with_flags(changes).checked()
+    return texts.on(settings).with_flags(changes).with_default_text().checked()
 
 
 def kept_name(model: Path) -> str:

@@ -12,13 +12,18 @@ import typer
 
 from tinygpt.core.config import OPTIONS, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, RECIPES, preset_names, recipe_names
+from tinygpt.core.presets import (
+    DEFAULT_CORPUS,
+    DEFAULT_PRESET,
+    DEFAULT_RECIPE,
+    LARGER_CORPUS,
+    RECIPES,
+    SUITED_UP_TO,
+    preset_names,
+    recipe_names,
+)
 from tinygpt.core.settings import Field, Settings
 from tinygpt.engines.select import ENGINE_NAMES, EngineChoice
-
-# tinygpt.data.DEFAULT_CORPUS, spelled out because importing that package takes a while (a test compares them).
-DEFAULT_CORPUS = "shakespeare"
-
 
 Stated = dict[str, dict[str, Any]]  # settings that were given as flags, by section and name
 KINDS: dict[str, type] = {"int": int, "float": float, "text": str}
@@ -139,7 +144,7 @@ Data = Annotated[
     option(
         "--data",
         help="corpus by name (see `tinygpt data list`), or hf:owner/name",
-        default=DEFAULT_CORPUS,
+        default=f"{DEFAULT_CORPUS}, above {SUITED_UP_TO} {LARGER_CORPUS}",
         panel=TEXT,
         autocompletion=complete_corpus,
     ),

@@ -15,7 +15,16 @@ from typing import Any, NamedTuple
 from tinygpt.cli.choices import NO_TEXT, START_VALUES, DataChoice, Origin
 from tinygpt.core.config import OPTIONS, ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, fine_tuning, preset, preset_like, tuned
+from tinygpt.core.presets import (
+    DEFAULT_PRESET,
+    DEFAULT_RECIPE,
+    cut_short,
+    default_corpus,
+    fine_tuning,
+    preset,
+    preset_like,
+    tuned,
+)
 from tinygpt.core.settings import Field, Settings, text
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_regular
@@ -74,6 +83,12 @@ class TrainSettings:
         model = self.run.model.replace(**values) if section == "model" else self.run.model
         train = self.run.train.replace(**values) if section == "train" else self.run.train
         return replace(self, run=RunConfig(model, train))
+
+    def with_default_text(self) -> TrainSettings:
+        """The text of the model's size, where none is named."""
+        if self.data.name or self.data.file:
+            return self
+        return replace(self, data=self.data._replace(name=default_corpus(self.run.model)))
 
     def with_validation(self, text: DataChoice) -> TrainSettings:
         """Validated on that text, and trained on all of the other."""

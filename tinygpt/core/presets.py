@@ -29,6 +29,10 @@ PRESETS = (
     Preset("behemoth", 24, 1280, 20, 512),
 )
 DEFAULT_PRESET = "small"
+DEFAULT_CORPUS = "shakespeare"
+# Models larger than this preset learn little from so short a text but the text itself; they begin with this one.
+SUITED_UP_TO = "huge"
+LARGER_CORPUS = "shakespeare-full"
 # docs/cli.md#fine-tuning has the measurement that these come from.
 FINE_TUNING = {"optimizer": "adamw", "lr": 2e-3, "schedule": "cosine", "min_lr": 2e-4}
 
@@ -69,16 +73,16 @@ MODERN = Recipe(
         "average": 0.1,
     },
     table(
-        "batch steps lr min_lr matrix_lr dropout",
-        ("tiny", 16, 2000, 5e-3, 5e-4, 0.02, 0.0),
-        ("small", 16, 1500, 5e-3, 5e-4, 0.02, 0.0),
-        ("medium", 16, 1200, 3e-3, 3e-4, 0.02, 0.0),
-        ("large", 12, 1200, 2e-3, 2e-4, 0.02, 0.0),
-        ("xl", 16, 1000, 1e-3, 1e-4, 0.02, 0.0),
-        ("huge", 8, 4000, 1e-3, 1e-4, 0.02, 0.15),
-        ("massive", 8, 3000, 1e-3, 1e-4, 0.02, 0.2),
-        ("mega", 8, 2500, 1e-3, 1e-4, 0.02, 0.2),
-        ("behemoth", 1, 1000, 5e-4, 5e-5, 0.02, 0.2),
+        "batch grad_accum steps lr min_lr matrix_lr dropout",
+        ("tiny", 16, 1, 2000, 5e-3, 5e-4, 0.02, 0.0),
+        ("small", 16, 1, 1500, 5e-3, 5e-4, 0.02, 0.0),
+        ("medium", 16, 1, 1200, 3e-3, 3e-4, 0.02, 0.0),
+        ("large", 12, 1, 1200, 2e-3, 2e-4, 0.02, 0.0),
+        ("xl", 16, 1, 1000, 1e-3, 1e-4, 0.02, 0.0),
+        ("huge", 8, 1, 4000, 1e-3, 1e-4, 0.02, 0.15),
+        ("massive", 8, 1, 3000, 1e-3, 1e-4, 0.02, 0.0),
+        ("mega", 8, 1, 2500, 1e-3, 1e-4, 0.02, 0.0),
+        ("behemoth", 4, 4, 1000, 5e-4, 5e-5, 0.02, 0.0),
     ),
 )
 RECIPES = (MODERN, CLASSIC)
@@ -119,6 +123,12 @@ def cut_short(run: RunConfig, changes: "dict[str, Any]") -> RunConfig:
 def preset(name: str, recipe: str = "classic") -> RunConfig:
     """The run that a preset's name stands for."""
     return RunConfig(ModelConfig(), TrainConfig()).replace(**tuned(name, recipe))
+
+
+def default_corpus(model: ModelConfig) -> str:
+    """The text of a run that names none. Both are validated on the same play, so losses can be compared."""
+    suited = parameter_count(model) <= parameter_count(preset(SUITED_UP_TO).model)
+    return DEFAULT_CORPUS if suited else LARGER_CORPUS
 
 
 def preset_like(model: ModelConfig) -> str:

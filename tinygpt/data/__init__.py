@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tinygpt.cache import cache_dir
 from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.presets import DEFAULT_CORPUS
 from tinygpt.core.tasks import SYNTAX, TASKS, exercises, is_task
 from tinygpt.core.tasks.task import PREFIX
 from tinygpt.core.text import StreamDecoder, decode, encode
@@ -34,8 +35,6 @@ __all__ = [
     "list_corpora",
     "load_corpus",
 ]
-
-DEFAULT_CORPUS = "shakespeare"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Assembled:
     package: Package
     assemble: Callable[[bytes], str]
     sha256: str  # of the finished text
+    held_out: tuple[int, int] | None = None  # where in it the text to validate on begins and ends; else it is the end
 
 
 ASSEMBLED = {
@@ -52,11 +53,13 @@ ASSEMBLED = {
         Assembled(
             name="shakespeare-full",
             title="Shakespeare, 36 plays and the poems",
-            description="Every play but Cymbeline (incomplete in the source), the Sonnets and four more poems.",
+            description="Every play but Cymbeline (incomplete in the source), the Sonnets and four more poems; "
+            "validated on Julius Caesar, as the nine plays are.",
             size="4.9 MB",
             package=SHAKESPEARE,
             assemble=lambda archive: shakespeare.assemble(archive, shakespeare.ALL_PLAYS + shakespeare.POEMS),
             sha256="5651ea8df2ff75b62fba7dca0d022a279c1bbb9c0304070e238af610b407351f",
+            held_out=(1_040_133, 1_155_703),  # the last tenth of the nine plays, with which this text begins
         ),
         Assembled(
             name="moby-dick",
@@ -76,9 +79,16 @@ def load_assembled(corpus: Assembled, *, refresh: bool = False) -> Corpus:
     cached = cache_dir("corpora") / f"{corpus.name}.txt"
     provenance = f"{corpus.title}, from the package {corpus.package}"
     if not refresh and cached.is_file() and sha256(text := cached.read_bytes()) == corpus.sha256:
-        return Corpus(corpus.name, text, provenance)
+        return divided(corpus, text, provenance)
     text = corpus.assemble(package_archive(corpus.package, refresh=refresh)).encode("utf-8")
     if sha256(text) != corpus.sha256:
         raise TinyGPTError(f"The {corpus.name} corpus came out with an unexpected hash: this is a bug, report it.")
     write_atomically(cached, text)
-    return Corpus(corpus.name, text, provenance)
+    return divided(corpus, text, provenance)
+
+
+def divided(corpus: Assembled, text: bytes, provenance: str) -> Corpus:
+    if corpus.held_out is None:
+        return Corpus(corpus.name, text, provenance)
+    begin, end = corpus.held_out
+    return Corpus(corpus.name, text[:begin] + text[end:], provenance, held_out=text[begin:end])
