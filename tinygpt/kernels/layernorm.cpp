@@ -27,12 +27,14 @@ static void layernorm(const layernorm_args& a, Team& team) {
   }
 }
 
-// Rows begin..end of dx, and their part of dgain and dbias.
+// Rows begin..end of dx, and with SUMS their part of dgain and dbias.
+template <bool SUMS>
 static void layernorm_backward_rows(const layernorm_backward_args& a, i64 begin, i64 end, float* dgain, float* dbias) {
-  each_vec(0, a.C, [&](i64 c, auto lanes) {
-    store(dgain + c, vec{}, lanes);
-    store(dbias + c, vec{}, lanes);
-  });
+  if constexpr (SUMS)
+    each_vec(0, a.C, [&](i64 c, auto lanes) {
+      store(dgain + c, vec{}, lanes);
+      store(dbias + c, vec{}, lanes);
+    });
   for (i64 n = begin; n < end; n++) {
     const float *x = a.x + n * a.C, *dy = a.dy + n * a.C;
     const float* dresidual = a.dresidual ? a.dresidual + n * a.C : nullptr;
@@ -46,8 +48,10 @@ static void layernorm_backward_rows(const layernorm_backward_args& a, i64 begin,
       vec dn = d * load(a.gain + c, lanes);
       sum_dn += dn;
       sum_dn_n = fma(dn, normal, sum_dn_n);
-      store(dgain + c, fma(d, normal, load(dgain + c, lanes)), lanes);
-      store(dbias + c, d + load(dbias + c, lanes), lanes);
+      if constexpr (SUMS) {
+        store(dgain + c, fma(d, normal, load(dgain + c, lanes)), lanes);
+        store(dbias + c, d + load(dbias + c, lanes), lanes);
+      }
     });
     float mean_dn = sum_lanes(sum_dn) / a.C, mean_dn_n = sum_lanes(sum_dn_n) / a.C;
 
@@ -67,8 +71,13 @@ static void layernorm_backward(const layernorm_backward_args& a, Team& team) {
   Range chunks = team.share(ROW_CHUNKS);
   for (i64 i = chunks.begin; i < chunks.end; i++) {
     float* part = a.scratch + i * 2 * C;
-    layernorm_backward_rows(a, a.N * i / ROW_CHUNKS, a.N * (i + 1) / ROW_CHUNKS, part, part + C);
+    i64 begin = a.N * i / ROW_CHUNKS, end = a.N * (i + 1) / ROW_CHUNKS;
+    if (a.dgain)
+      layernorm_backward_rows<true>(a, begin, end, part, part + C);
+    else
+      layernorm_backward_rows<false>(a, begin, end, part, part + C);
   }
+  if (!a.dgain) return;
   team.meet();
   add_chunks(team, a.scratch, 2 * C, C, a.accumulate, a.dgain);
   if (a.dbias) add_chunks(team, a.scratch + C, 2 * C, C, a.accumulate, a.dbias);

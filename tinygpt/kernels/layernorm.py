@@ -35,7 +35,7 @@ def layernorm_backward(
     rstd: Floats,
     dresidual: Floats | None,
     dx: Floats,
-    dgain: Floats,
+    dgain: Floats | None,
     dbias: Floats | None,
     N: int,
     C: int,
@@ -58,6 +58,7 @@ def layernorm_backward(
     through_rstd = n * (dn * n).mean(axis=1, keepdims=True)
     through_norm = rstd[:, None] * (dn - through_mean - through_rstd)
     dx[...] = through_norm if dresidual is None else dresidual + through_norm
-    dgain[...] = (dgain if accumulate else 0) + (dy * n).sum(axis=0)
+    if dgain is not None:
+        dgain[...] = (dgain if accumulate else 0) + (dy * n).sum(axis=0)
     if dbias is not None:
         dbias[...] = (dbias if accumulate else 0) + dy.sum(axis=0)

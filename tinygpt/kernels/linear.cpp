@@ -78,15 +78,18 @@ static void linear_activation_of(const linear_activation_args& a, Team& team) {
       team, a.x, a.weight, a.scratch, a.N, a.O, a.I,
       [&](i64 row, i64 col) {
         __builtin_prefetch(a.y + row * a.O + col, 1);
+        if (a.residual) __builtin_prefetch(a.residual + row * a.O + col);
         if (a.slope) __builtin_prefetch(a.slope + row * a.O + col, 1);
       },
       [&](i64 row, i64 col, auto lanes, vec product, bool first, bool last) {
         i64 place = row * a.O + col;
         vec before{};
-        if (!first)
+        if (first) {
+          if (a.bias) before = load(a.bias + col, lanes);
+          if (a.residual) before += load(a.residual + place, lanes);
+        } else {
           before = load(a.y + place, lanes);
-        else if (a.bias)
-          before = load(a.bias + col, lanes);
+        }
         vec h = product + before;
         if (!last) return store(a.y + place, h, lanes);
         Activation result = activate<KIND>(h);

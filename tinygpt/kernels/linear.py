@@ -61,6 +61,7 @@ def linear_activation(
     x: Floats,
     weight: Floats,
     bias: Floats | None,
+    residual: Floats | None,
     y: Floats,
     slope: Floats | None,
     N: int,
@@ -68,8 +69,10 @@ def linear_activation(
     I: int,
     kind: int,
 ) -> None:
-    """y = f(h) [N,O] with h = x weight^T + bias and f of that `kind`, and slope = f'(h) [N,O]."""
+    """y = f(h) [N,O] with h = x weight^T + bias + residual and f of that `kind`, and slope = f'(h) [N,O]."""
     h = x @ weight.T if bias is None else x @ weight.T + bias
+    if residual is not None:
+        h = h + residual
     value, derivative = (squared_relu if kind == RELU2 else gelu)(h)
     y[...] = value
     if slope is not None:

@@ -1,5 +1,5 @@
-// y (+)= SCALE x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias)) with its slope: blocked matmuls, see
-// linear_tile.wgsl, for widths that are multiples of 4. Needs activation.wgsl.
+// y (+)= SCALE x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias) (+ residual)) with its slope: blocked matmuls,
+// see linear_tile.wgsl, for widths that are multiples of 4. Needs activation.wgsl.
 
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;  // [N, I]
 @group(0) @binding(1) var<storage, read> weight: array<vec4f>;  // [O, I]
@@ -97,13 +97,15 @@ fn linear(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) 
   }
 }
 
-@group(0) @binding(3) var<storage, read_write> activation: array<vec4f>;
-@group(0) @binding(4) var<storage, read_write> slope: array<vec4f>;
+@group(0) @binding(4) var<storage, read_write> activation: array<vec4f>;
+@group(0) @binding(5) var<storage, read_write> slope: array<vec4f>;
 
 fn write_activation(row: u32, column: u32, sum: vec4f) {
   if (has_row(row)) {
     let at = (row * O + column) / 4;
-    let h = activate(sum + bias_quad(column));
+    var before = bias_quad(column);
+    if (HAS_RESIDUAL) { before += residual[at]; }
+    let h = activate(sum + before);
     activation[at] = h.value;
     if (HAS_SLOPE) { slope[at] = h.slope; }
   }

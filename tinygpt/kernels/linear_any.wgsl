@@ -26,7 +26,7 @@ fn multiply(at: vec3u, sum: f32) -> f32 {
   return total;
 }
 
-// --- y (+)= SCALE x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias)) --------------------------------
+// --- y (+)= SCALE x weight^T (+ bias) (+ residual), and activate(x weight^T (+ bias) (+ residual)) -----------------------------
 
 @group(0) @binding(0) var<storage, read> x: array<f32>;  // [ROWS, DEPTH]
 @group(0) @binding(1) var<storage, read> weight: array<f32>;  // [COLUMNS, DEPTH]
@@ -62,8 +62,8 @@ fn linear(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) at:
   }
 }
 
-@group(0) @binding(3) var<storage, read_write> activation: array<f32>;
-@group(0) @binding(4) var<storage, read_write> slope: array<f32>;
+@group(0) @binding(4) var<storage, read_write> activation: array<f32>;
+@group(0) @binding(5) var<storage, read_write> slope: array<f32>;
 
 @compute @workgroup_size(TILE, TILE)
 fn linear_activation(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) at: vec3u) {
@@ -71,10 +71,12 @@ fn linear_activation(@builtin(workgroup_id) group: vec3u, @builtin(local_invocat
   let row = group.y * TILE + at.y;
   let column = group.x * TILE + at.x;
   if (row < ROWS && column < COLUMNS) {
+    let place = row * COLUMNS + column;
     if (HAS_BIAS) { product += bias[column]; }
+    if (HAS_RESIDUAL) { product += residual[place]; }
     let h = activate(vec4f(product));
-    activation[row * COLUMNS + column] = h.value.x;
-    if (HAS_SLOPE) { slope[row * COLUMNS + column] = h.slope.x; }
+    activation[place] = h.value.x;
+    if (HAS_SLOPE) { slope[place] = h.slope.x; }
   }
 }
 

@@ -15,8 +15,8 @@ override Y_OFFSET: u32 = 0;  // of y in its binding
 @group(0) @binding(2) var<storage, read> bias: array<f32>;
 @group(0) @binding(3) var<storage, read> residual: array<f32>;
 @group(0) @binding(4) var<storage, read_write> y: array<f32>;
-@group(0) @binding(3) var<storage, read_write> activation: array<f32>;
-@group(0) @binding(4) var<storage, read_write> slope: array<f32>;
+@group(0) @binding(4) var<storage, read_write> activation: array<f32>;
+@group(0) @binding(5) var<storage, read_write> slope: array<f32>;
 
 fn x_times_weight(column: u32, me: u32, group: Group) -> f32 {
   var sum = 0.0;
@@ -46,6 +46,7 @@ fn linear_activation(group: Group, @builtin(local_invocation_index) me: u32) {
   var product = x_times_weight(column, me, group);
   if (column < O && me % LANES == 0) {
     if (HAS_BIAS) { product += bias[column]; }
+    if (HAS_RESIDUAL) { product += residual[column]; }
     let h = activate(vec4f(product));
     activation[column] = h.value.x;
     if (HAS_SLOPE) { slope[column] = h.slope.x; }

@@ -14,9 +14,10 @@ static void rmsnorm(const rmsnorm_args& a, Team& team) {
   }
 }
 
-// Rows begin..end of dx, and their part of dgain.
+// Rows begin..end of dx, and with SUMS their part of dgain.
+template <bool SUMS>
 static void rmsnorm_backward_rows(const rmsnorm_backward_args& a, i64 begin, i64 end, float* dgain) {
-  each_vec(0, a.C, [&](i64 c, auto lanes) { store(dgain + c, vec{}, lanes); });
+  if constexpr (SUMS) each_vec(0, a.C, [&](i64 c, auto lanes) { store(dgain + c, vec{}, lanes); });
   for (i64 n = begin; n < end; n++) {
     const float *x = a.x + n * a.C, *dy = a.dy + n * a.C;
     const float* dresidual = a.dresidual ? a.dresidual + n * a.C : nullptr;
@@ -28,7 +29,7 @@ static void rmsnorm_backward_rows(const rmsnorm_backward_args& a, i64 begin, i64
     each_vec(0, a.C, [&](i64 c, auto lanes) {
       vec dy_n = load(dy + c, lanes) * (load(x + c, lanes) * rstd);
       sum_dn_n = fma(dy_n, load(a.gain + c, lanes), sum_dn_n);
-      store(dgain + c, dy_n + load(dgain + c, lanes), lanes);
+      if constexpr (SUMS) store(dgain + c, dy_n + load(dgain + c, lanes), lanes);
     });
     float mean_dn_n = sum_lanes(sum_dn_n) / a.C;
 
@@ -44,8 +45,14 @@ static void rmsnorm_backward_rows(const rmsnorm_backward_args& a, i64 begin, i64
 // scratch: [ROW_CHUNKS][C], the pieces' dgain
 static void rmsnorm_backward(const rmsnorm_backward_args& a, Team& team) {
   Range chunks = team.share(ROW_CHUNKS);
-  for (i64 i = chunks.begin; i < chunks.end; i++)
-    rmsnorm_backward_rows(a, a.N * i / ROW_CHUNKS, a.N * (i + 1) / ROW_CHUNKS, a.scratch + i * a.C);
+  for (i64 i = chunks.begin; i < chunks.end; i++) {
+    i64 begin = a.N * i / ROW_CHUNKS, end = a.N * (i + 1) / ROW_CHUNKS;
+    if (a.dgain)
+      rmsnorm_backward_rows<true>(a, begin, end, a.scratch + i * a.C);
+    else
+      rmsnorm_backward_rows<false>(a, begin, end, a.scratch + i * a.C);
+  }
+  if (!a.dgain) return;
   team.meet();
   add_chunks(team, a.scratch, a.C, a.C, a.accumulate, a.dgain);
 }

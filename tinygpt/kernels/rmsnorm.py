@@ -21,7 +21,7 @@ def rmsnorm_backward(
     rstd: Floats,
     dresidual: Floats | None,
     dx: Floats,
-    dgain: Floats,
+    dgain: Floats | None,
     N: int,
     C: int,
     accumulate: int,
@@ -41,4 +41,5 @@ def rmsnorm_backward(
     dn = dy * gain
     through_norm = rstd[:, None] * (dn - n * (dn * n).mean(axis=1, keepdims=True))
     dx[...] = through_norm if dresidual is None else dresidual + through_norm
-    dgain[...] = (dgain if accumulate else 0) + (dy * n).sum(axis=0)
+    if dgain is not None:
+        dgain[...] = (dgain if accumulate else 0) + (dy * n).sum(axis=0)

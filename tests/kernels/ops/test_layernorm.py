@@ -41,6 +41,7 @@ class TestLayerNormBackward(KernelTests):
     cases = [{"N": N, "C": C, "accumulate": i % 2} for i, (N, C) in enumerate(NC)]
     cases += [{"N": 31, "C": 48, "accumulate": accumulate, "dresidual": None} for accumulate in (0, 1)]
     cases += [{"N": 31, "C": C, "accumulate": accumulate, "dbias": None} for C, accumulate in [(48, 0), (5, 1)]]
+    cases += [{"N": 31, "C": C, "accumulate": 0, "dgain": None, "dbias": None} for C in (48, 5)]
     wgsl_cases = [{"N": 600, "C": 96, "accumulate": 1}]
     forward = "layernorm"
     small_cases = [{"N": N, "C": C, "accumulate": 0} for N, C in [(1, 1), (1, 3), (3, 5), (2, 16)]]
@@ -65,7 +66,9 @@ class TestLayerNormBackward(KernelTests):
             dx_off = dx_off + U * (np.abs(dresidual) + rstd * (dn + a + n * b))
         return {
             "dx": dx_off,
-            "dgain": gamma(N + 2) * ((np.abs(dy) * n).sum(axis=0) + old(dgain, accumulate))
+            "dgain": 0.0
+            if dgain is None
+            else gamma(N + 2) * ((np.abs(dy) * n).sum(axis=0) + old(dgain, accumulate))
             + (np.abs(dy) * n_off).sum(axis=0),
             "dbias": 0.0 if dbias is None else gamma(N + 1) * (np.abs(dy).sum(axis=0) + old(dbias, accumulate)),
         }

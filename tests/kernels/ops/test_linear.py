@@ -83,21 +83,21 @@ class TestLinear(KernelTests):
 
 class TestLinearActivation(KernelTests):
     kernel = "linear_activation"
-    cases = [dims | {"kind": GELU} for dims in shapes("bias", "slope")]
-    cases += [dims | {"kind": RELU2} for dims in shapes("bias", "slope")[1::3]]
+    cases = [dims | {"kind": GELU} for dims in shapes("bias", "residual", "slope")]
+    cases += [dims | {"kind": RELU2} for dims in shapes("bias", "residual", "slope")[1::3]]
     cpp_cases = blocked("kind")
-    wgsl_cases = [WIDE | {"kind": GELU}, WIDE | {"kind": RELU2}]
+    wgsl_cases = [WIDE | {"kind": GELU}, WIDE | {"kind": RELU2, "residual": None}]
     fills = FILLS
 
-    def formula(self, *, x, weight, bias, kind, **_):
-        h = torch.nn.functional.linear(x, weight, bias).requires_grad_()
+    def formula(self, *, x, weight, bias, residual, kind, **_):
+        h = (torch.nn.functional.linear(x, weight, bias) + or_zero(residual)).requires_grad_()
         y = h.relu().square() if kind == RELU2 else torch.nn.functional.gelu(h)
         y.sum().backward()
         return {"y": y, "slope": h.grad}
 
-    def bound(self, *, x, weight, bias, I, kind, **_):
-        h = x @ weight.T + or_zero(bias)
-        h_off = gamma(I + 1) * (np.abs(x) @ np.abs(weight).T + np.abs(or_zero(bias)))
+    def bound(self, *, x, weight, bias, residual, I, kind, **_):
+        h = x @ weight.T + or_zero(bias) + or_zero(residual)
+        h_off = gamma(I + 2) * (np.abs(x) @ np.abs(weight).T + np.abs(or_zero(bias)) + np.abs(or_zero(residual)))
         if kind == RELU2:
             above = np.maximum(h, 0)
             return {"y": (2 * above + h_off) * h_off + U * above * above, "slope": 2 * h_off}
@@ -180,7 +180,7 @@ def test_spec_the_normal_distribution_at_known_points_and_in_the_tail():
 def activated(h, kind, lanes):
     """linear_activation with a single weight of 1 and no bias: h goes through as it is."""
     one, unset = np.ones((1, 1), np.float32), np.full((h.size, 1), np.nan, np.float32)
-    case = {"x": h[:, None], "weight": one, "bias": None, "y": unset, "slope": unset}
+    case = {"x": h[:, None], "weight": one, "bias": None, "residual": None, "y": unset, "slope": unset}
     outputs = run_kernel("linear_activation", case | {"N": h.size, "O": 1, "I": 1, "kind": kind}, lanes)
     return {name: output[:, 0] for name, output in outputs.items()}
 

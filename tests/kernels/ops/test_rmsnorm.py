@@ -30,6 +30,7 @@ class TestRmsNormBackward(KernelTests):
     kernel = "rmsnorm_backward"
     cases = [{"N": N, "C": C, "accumulate": i % 2} for i, (N, C) in enumerate(NC)]
     cases += [{"N": 31, "C": 48, "accumulate": accumulate, "dresidual": None} for accumulate in (0, 1)]
+    cases += [{"N": 31, "C": C, "accumulate": 0, "dgain": None} for C in (48, 5)]
     wgsl_cases = [{"N": 600, "C": 96, "accumulate": 1}]
     forward = "rmsnorm"
     small_cases = [{"N": N, "C": C, "accumulate": 0} for N, C in [(1, 1), (1, 3), (3, 5), (2, 16)]]

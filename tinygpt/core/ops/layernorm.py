@@ -20,11 +20,13 @@ def layernorm_backward(op: Op, target: Target) -> list[Dispatch]:
 
 
 def norm_backward(op: Op, target: Target, kept: str, sums: str, of_columns: "dict[str, Constant]") -> list[Dispatch]:
-    """dx by rows, then the `sums` over rows by columns: all tensors at once would be more than the eight that a kernel
-    may have."""
+    """dx by rows, then the `sums` over rows by columns, where anyone wants them: all tensors at once would be more than
+    the eight that a kernel may have."""
     of_rows: dict[str, Constant] = {"HAS_DRESIDUAL": flag(op.tensor("dresidual"))}
     reads = f"dy x {kept} gain dresidual"
     rows = over_rows(op, target, op.kernel + "_rows", reads, "dx", of_rows, sliced=True)
+    if op.tensor("dgain") is None:
+        return [rows]
     wide = width(op.dim("C"))
     of_columns.update(dims(op, "N C accumulate"))
     of_columns["SLICES"] = target.slices
@@ -40,10 +42,10 @@ declare(
     "x=N,C gain=C bias=C y=N,C mean=N rstd=N",
     layernorm,
 )
-# dx = dresidual + the gradient through the norm; dgain, dbias summed over rows
+# dx = dresidual + the gradient through the norm; dgain, dbias summed over rows, neither of a norm that is frozen
 declare(
     "layernorm_backward",
-    "dy x gain mean rstd dresidual? -> dx dgain+ dbias?+ | N C accumulate",
+    "dy x gain mean rstd dresidual? -> dx dgain?+ dbias?+ | N C accumulate",
     "dy=N,C x=N,C gain=C mean=N rstd=N dresidual=N,C dx=N,C dgain=C dbias=C",
     layernorm_backward,
     scratch=lambda op: 2 * ROW_CHUNKS * op.dim("C"),

@@ -44,8 +44,9 @@ def linear(op: Op, target: Target) -> list[Dispatch]:
 def linear_activation(op: Op, target: Target) -> list[Dispatch]:
     writes: list[Binding] = [("activation", op.tensor("y")), ("slope", op.tensor("slope"))]
     flags: dict[str, Constant] = {"HAS_BIAS": flag(op.tensor("bias")), "HAS_SLOPE": flag(op.tensor("slope"))}
+    flags["HAS_RESIDUAL"] = flag(op.tensor("residual"))
     flags["KIND"] = op.dim("kind")
-    return forward(op, "linear_activation", bound(op, "x weight bias"), writes, flags, target)
+    return forward(op, "linear_activation", bound(op, "x weight bias residual"), writes, flags, target)
 
 
 def forward(
@@ -189,11 +190,11 @@ declare(
     flops=matmul_flops,
     scratch=packed_weights,
 )
-# h = x weight^T (+ bias);  y = f(h) with f of that `kind`;  slope = f'(h), kept for the backward pass
+# h = x weight^T (+ bias) (+ residual);  y = f(h) with f of that `kind`;  slope = f'(h), kept for the backward pass
 declare(
     "linear_activation",
-    "x weight bias? -> y slope? | N O I kind",
-    "x=N,I weight=O,I bias=O y=N,O slope=N,O",
+    "x weight bias? residual? -> y slope? | N O I kind",
+    "x=N,I weight=O,I bias=O residual=N,O y=N,O slope=N,O",
     linear_activation,
     flops=matmul_flops,
     scratch=packed_weights,

@@ -15,10 +15,10 @@ def rmsnorm_backward(op: Op, target: Target) -> list[Dispatch]:
 
 # y = x * rstd * gain with rstd = 1 / sqrt(mean(x^2) + eps)
 declare("rmsnorm", "x gain -> y rstd | N C | eps", "x=N,C gain=C y=N,C rstd=N", rmsnorm)
-# dx = dresidual + the gradient through the norm; dgain summed over rows
+# dx = dresidual + the gradient through the norm; dgain summed over rows, but of a norm that is frozen
 declare(
     "rmsnorm_backward",
-    "dy x gain rstd dresidual? -> dx dgain+ | N C accumulate",
+    "dy x gain rstd dresidual? -> dx dgain?+ | N C accumulate",
     "dy=N,C x=N,C gain=C rstd=N dresidual=N,C dx=N,C dgain=C",
     rmsnorm_backward,
     scratch=lambda op: ROW_CHUNKS * op.dim("C"),
