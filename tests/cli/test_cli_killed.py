@@ -109,7 +109,7 @@ def test_an_adapter_killed_in_its_first_save_can_go_on(straight_run: Path, text_
     out = tmp_path / "whale.safetensors"
     arguments = ["lora", "train", straight_run, "--file", text_file, "--steps", 3, "--threads", 1]
     save = "original(*arguments, **more)"
-    killed_at("tinygpt.reference.lora", "module", "save_adapter", *arguments, "--out", out, after=save)
+    killed_at("tinygpt.formats.adapter_file", "module", "save_adapter", *arguments, "--out", out, after=save)
     (tmp_path / ".whale.safetensors.0123abcd.partial").touch()
     assert f"--resume {out}" in one_line_error(tinygpt(*arguments, "--out", out))
     succeed(*arguments, "--resume", out)

@@ -18,8 +18,8 @@ from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.formats import load_tinygpt
+from tinygpt.formats.adapter_file import load_adapter
 from tinygpt.models import load_model
-from tinygpt.reference.lora import load_adapter
 from tinygpt.runs import RunFolder, newest_run
 
 

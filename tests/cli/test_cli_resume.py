@@ -15,8 +15,8 @@ from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, t
 
 from tinygpt.cli.adapters import AdapterHost, last_of
 from tinygpt.formats import Checkpoint, load_tinygpt
+from tinygpt.formats.adapter_file import load_adapter
 from tinygpt.formats.checkpoint import vectors_of
-from tinygpt.reference.lora import load_adapter
 from tinygpt.runs import SAMPLE_STEP, RunFolder
 
 EXACT = [*TINY, *CALM, "--steps", 60]

@@ -14,7 +14,7 @@ from cli_helpers import CALM, ENVIRONMENT, TINY, command, process
 
 from tinygpt.cli.adapters import last_of
 from tinygpt.formats import load_tinygpt
-from tinygpt.reference.lora import load_adapter
+from tinygpt.formats.adapter_file import load_adapter
 
 LONG = ["--steps", 100_000, "--threads", 1]
 needs_full_device = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")

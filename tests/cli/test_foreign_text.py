@@ -15,9 +15,11 @@ from rich.table import Table
 from typer.testing import Result
 
 from tinygpt.cli.output import Output
-from tinygpt.core.config import LoraConfig
+from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.engines.base import State
 from tinygpt.formats import Checkpoint, save_tinygpt
+from tinygpt.formats.adapter_file import Adapter, save_adapter
+from tinygpt.kernels.init import initial_values
 from tinygpt.models import load_model
 
 ESCAPE = "mine\x1b]0;mine\x07\x9b2J\nerror: forged"
@@ -43,11 +45,10 @@ def test_of_a_model(hostile: Checkpoint, tmp_path: Path) -> None:
 
 
 def test_of_an_adapter(hostile: Checkpoint, straight_run: Path, tmp_path: Path) -> None:
-    lora = pytest.importorskip("tinygpt.reference.lora")
-    settings = LoraConfig(rank=1)
-    run = replace(hostile, state=State(1, lora.initial_adapter(hostile.config.model, settings, 0)))
+    config = RunConfig(hostile.config.model, hostile.config.train, LoraConfig(rank=1))
+    run = replace(hostile, config=config, state=State(1, initial_values(config)))
     path = tmp_path / "whale.safetensors"
-    lora.save_adapter(path, lora.Adapter(ESCAPE, settings, ESCAPE, run))
+    save_adapter(path, Adapter(ESCAPE, ESCAPE, run))
     require_harmless(succeed("lora", "info", path))
     result = tinygpt("sample", straight_run, "--adapter", path)
     one_line_error(result)

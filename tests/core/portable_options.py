@@ -3,8 +3,9 @@
 from bits import bits
 
 from tinygpt.core import presets
+from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models import parameters
+from tinygpt.core.models.adapters import trained_parameters
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.plan.cpu.lowering import Lowered
@@ -19,10 +20,13 @@ GATED["positions"] = "alibi"
 GATED["kv_heads"] = 1
 MUON = {"optimizer": "muon", "activation": "swiglu", "d_model": 30, "ns_steps": 7, "average": 0.3, "kv_heads": 1}
 
-for changes in (MODERN, GATED, {"kind": "bigram", "optimizer": "sgd", "average": 0.2}, MUON):
+plain = {"kind": "bigram", "optimizer": "sgd", "average": 0.2}
+lora = LoraConfig(rank=3, targets="k_proj,fc_gate,fc_out")
+for changes, adapters in ((MODERN, None), (GATED, None), (plain, None), (MUON, None), (GATED, lora)):
     run = presets.preset("tiny").replace(**changes)
+    run = RunConfig(run.model, run.train, adapters)
     print(run.model.describe(), run.model.d_mlp)
-    for row in parameters.parameters(run.model):
+    for row in trained_parameters(run):
         print(" ", row.name, bits(row.shape), row.offset, row.size, bits(row.std))
     modes = all_modes(run)
     modes.append("init")

@@ -12,6 +12,7 @@ from wgsl_text import Workgroup, declared_bindings, declared_overrides, joined, 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.parameters import parameters
 from tinygpt.core.models.programs import PROGRAMS, all_modes
 from tinygpt.core.ops.gpu import Device, Dispatch
 from tinygpt.core.ops.op import Program, Tensor
@@ -334,4 +335,4 @@ def test_a_layout_has_what_the_plan_has() -> None:
         made = lowered_for(name, "defaults")
         names = [tensor.name for tensor in made.memory.flat()]
         flat = [4 * made.plan.buffers[n] for n, owner in enumerate(made.plan.owners) if owner.split(".")[0] in names]
-        assert sum(flat) == 4 * Layout(CONFIGS[name].model).size * (3 + made.slices)
+        assert sum(flat) == 4 * Layout(parameters(CONFIGS[name].model)).size * (3 + made.slices)

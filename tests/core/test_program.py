@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import pytest
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Program, Tensor
@@ -67,11 +67,11 @@ def test_every_gradient_is_written_before_the_optimizer_reads_them_all(lowered):
         if op.kernel == "grad_norm":
             break
         written.update(tensor.name for tensor in op.writes() if tensor.kind == "grad")
-    assert written == {"d" + place.name for place in Layout(SMALL.model).places}
+    assert written == {"d" + place.name for place in Layout(parameters(SMALL.model)).places}
 
 
 def test_moves_cover_every_parameter_once():
-    layout = Layout(SMALL.model)
+    layout = Layout(parameters(SMALL.model))
     offsets = sorted((move.offset, move.size) for move in layout.moves)
     assert sum(size for _, size in offsets) == parameter_count(SMALL.model)
     assert all(a + size == b for (a, size), (b, _) in pairwise(offsets))
@@ -85,7 +85,7 @@ def test_moves_cover_every_parameter_once():
 def test_a_steps_flops_are_six_a_weight_and_token():
     config = preset("huge")
     program = lowered_all(config).programs["train"]
-    linear = sum(place.size for place in Layout(config.model).places if len(place.shape) == 2)
+    linear = sum(place.size for place in Layout(parameters(config.model)).places if len(place.shape) == 2)
     linear -= config.model.ctx * config.model.d_model  # positions are looked up, not multiplied
     tokens = config.train.batch * config.model.ctx
     attention = 7 * 2 * config.train.batch * config.model.d_model * config.model.layers

@@ -33,10 +33,10 @@ def gpu_here() -> Any:
     return KeepingGpu(adapter_name(chosen[0])) if chosen else None
 
 
-def webgpu(config: Any, state: Any = None, **options: Any) -> Any:
+def webgpu(config: Any, state: Any = None, base: Any = None, **options: Any) -> Any:
     """A WebGPU engine on it; a test that asks for one where there is no adapter is skipped."""
     if gpu_here() is None:
         pytest.skip(MISSING)
     from tinygpt.engines.webgpu import WebGPUMachine
 
-    return TerminalEngine(config, WebGPUMachine(gpu=gpu_here(), **options), state)
+    return TerminalEngine(config, WebGPUMachine(gpu=gpu_here(), **options), state, base)

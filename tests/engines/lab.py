@@ -8,17 +8,17 @@ import pytest
 from gpu_here import webgpu
 
 from tinygpt.bench.workload import made_up_text
-from tinygpt.core.config import RunConfig
+from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import StepMetrics, run_now
 from tinygpt.core.run.validation import validate
-from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.base import FloatArray, State, TerminalEngine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
 from tinygpt.engines.wasm import WasmMachine
 from tinygpt.engines.webgpu_chromium import WebGpuChromiumMachine
 from tinygpt.kernels.init import initial_weights
-from tinygpt.reference.engine import TorchEngine
+from tinygpt.reference.distributed import torch_engine
 
 CORPUS = made_up_text()[:3001]
 TEXT = np.random.default_rng(1).integers(0, 256, 1501, dtype=np.uint8).tobytes()
@@ -70,22 +70,31 @@ class Lab:
         self.made.append(engine)
         return engine
 
-    def make(self, config: RunConfig, state: State | None, threads: int | None, force64: bool) -> Any:
+    def adapted(self, lora: LoraConfig, base: FloatArray, **changes: Any) -> Any:
+        """One that trains adapters on the weights `base`."""
+        plain = self.config(**changes)
+        engine = self.make(RunConfig(plain.model, plain.train, lora), None, None, False, base)
+        self.made.append(engine)
+        return loaded(engine)
+
+    def make(
+        self, config: RunConfig, state: State | None, threads: int | None, force64: bool, base: FloatArray | None = None
+    ) -> Any:
         if self.name == "spec":
-            return spec_engine(config, state)
+            return spec_engine(config, state, base)
         if self.name == "native":
-            return native_engine(config, state, threads=threads)
+            return native_engine(config, state, base, threads=threads)
         if self.name == "torch":
-            return TorchEngine(config, state, device="cpu", threads=1)
+            return torch_engine(config, state, base, device="cpu", threads=1)
         if self.name in ("webgpu", "webgpu-even"):
-            return webgpu(config, state)
+            return webgpu(config, state, base)
         if self.name == "webgpu-chromium":
             if self.machine is None:
                 self.machine = WebGpuChromiumMachine(runner=self.request.getfixturevalue("gpu_chromium"))
-            return TerminalEngine(config, self.machine, state)
+            return TerminalEngine(config, self.machine, state, base)
         kind = self.name.removeprefix("wasm-")
         runner = self.request.getfixturevalue(kind)
-        return TerminalEngine(config, WasmMachine(kind, threads=threads, force64=force64, runner=runner), state)
+        return TerminalEngine(config, WasmMachine(kind, threads=threads, force64=force64, runner=runner), state, base)
 
     def engine(self, **changes: Any) -> Any:
         """One for all tests with these settings, as if new, with CORPUS to train on and to validate with."""

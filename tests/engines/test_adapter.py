@@ -1,91 +1,42 @@
-"""An adapter on one of the merged projections, made of core's ops on slices of what they share, against PyTorch's LoRA.
+"""Adapters (LoRA) as a program: frozen weights with trained matrices beside them, against PyTorch's autograd.
 
-q, k and v are columns of one matrix of activations: forward adds to some of them, backward reads the gradient of them.
+q, k and v are columns of one matrix of activations, and so are the halves of a gated MLP: forward adds to some of them,
+backward reads the gradient of them.
 """
 
 import numpy as np
 import pytest
 import torch
 from gpu_here import MISSING, gpu_here
+from lab import TEXT, Lab, loaded, named, trained, uneven
 from watched import WatchedMachine
 
-from tinygpt.core.config import VOCAB, LoraConfig
-from tinygpt.core.models import programs
-from tinygpt.core.models.gpt import GptProgram
+from tinygpt.core.config import VOCAB, LoraConfig, RunConfig
+from tinygpt.core.models.adapters import adapter_parameters
 from tinygpt.core.models.memory import Memory
-from tinygpt.core.ops.op import Tensor
-from tinygpt.core.plan import programs as planned
+from tinygpt.core.models.programs import PROGRAMS
+from tinygpt.core.plan.verify import verify
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
-from tinygpt.engines.spec import SpecMachine
-from tinygpt.kernels.init import initial_weights
-from tinygpt.reference.lora import adapter_parameters, install, lora_parameters
-from tinygpt.reference.model import GPT
+from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.spec import SpecMachine, spec_engine
+from tinygpt.kernels.init import initial_values, initial_weights
+from tinygpt.reference.lora import base_weights, install, lora_parameters
+from tinygpt.reference.model import flatten, make_model
 
 RELATIVE = 1e-9
 FLOAT32 = 64 * 2.0**-24  # the root of some 4,000 roundings, one after the other, whose errors have either sign
-MERGED = ("q_proj", "k_proj", "v_proj")
 EVEN = {"layers": 2, "d_model": 24, "heads": 3, "ctx": 11, "batch": 3}
 ODD = {"layers": 1, "d_model": 15, "heads": 5, "ctx": 7, "batch": 2}
+GATED = {"norm": "rmsnorm", "activation": "swiglu", "biases": "off", "tied_head": "off", "positions": "rotary"}
 # With scales that float32 holds, as a program's numbers are.
 ADAPTERS = {
-    "q": (EVEN, LoraConfig(rank=4, alpha=6.0, targets="q_proj")),
-    "k-odd": (ODD, LoraConfig(rank=3, alpha=1.5, targets="k_proj")),
+    "everywhere": (EVEN, LoraConfig(rank=4, alpha=6.0, targets="q_proj,k_proj,v_proj,o_proj,fc_in,fc_out")),
+    "odd": (ODD, LoraConfig(rank=3, alpha=1.5, targets="k_proj,fc_in,fc_out")),
     "v-odd-rank": (EVEN, LoraConfig(rank=3, alpha=6.0, targets="v_proj")),
+    "gated": (EVEN | GATED | {"kv_heads": 1}, LoraConfig(rank=2, alpha=1.0, targets="v_proj,fc_gate,fc_in,fc_out")),
+    "post": (EVEN | {"norm_place": "post", "activation": "relu2"}, LoraConfig(rank=8, targets="q_proj,fc_in,fc_out")),
 }
-
-
-def adapting(lora):
-    """A model's memory with adapters, and its program with them."""
-
-    class AdaptedMemory(Memory):
-        def __init__(self, config, train_bytes=0, val_bytes=0):
-            Memory.__init__(self, config, train_bytes, val_bytes)
-            rows = adapter_parameters(config.model, lora)
-            self.adapter = {row.name: Tensor(row.name, row.shape, "state") for row in rows}
-            self.dadapter = {row.name: Tensor("d" + row.name, row.shape, "output") for row in rows}
-            self.logits = Tensor("logits", (config.train.batch * config.model.ctx, VOCAB), "output")
-
-        def tensors(self):
-            return [*Memory.tensors(self), *self.adapter.values(), *self.dadapter.values(), self.logits]
-
-    class AdaptedProgram(GptProgram):
-        """y[:, columns] += low B^T with low = scale x A^T [N, R]."""
-
-        def rows(self, name, width):
-            return self.memory.logits if name == "logits" else GptProgram.rows(self, name, width)
-
-        def columns(self, of):
-            return of.columns(MERGED.index(lora.targets) * self.C, self.C)
-
-        def of(self, tensors, which):
-            projection = which.replace("qkv", lora.targets)
-            return tensors[projection + ".lora_A"], tensors[projection + ".lora_B"]
-
-        def linear(self, x, which, y, residual=None):
-            GptProgram.linear(self, x, which, y, residual)
-            if not which.endswith("qkv"):
-                return
-            A, B = self.of(self.memory.adapter, which)
-            low, N, R = self.rows(which + ".low", lora.rank), self.N, lora.rank
-            self.call("linear", x=x, weight=A, y=low, N=N, O=R, I=self.C, scale=lora.scale)
-            self.call("linear", x=low, weight=B, y=self.columns(y), N=N, O=self.C, I=R, accumulate=1)
-
-        def backward_linear(self, dy, x, which, dx, accumulate, slope=None, on_top=0):
-            """dlow = scale dy[:, columns] B, dB = dy[:, columns]^T low;  dx += dlow A, dA = dlow^T x."""
-            GptProgram.backward_linear(self, dy, x, which, dx, accumulate, slope, on_top)
-            if not which.endswith("qkv"):
-                return
-            (A, B), (dA, dB) = self.of(self.memory.adapter, which), self.of(self.memory.dadapter, which)
-            low = next(tensor for tensor in self.tensors if tensor.name == which + ".low")
-            part, dlow = self.columns(dy), self.rows(which + ".dlow", lora.rank)
-            sizes, turned = {"N": self.N, "O": self.C, "I": lora.rank}, {"N": self.N, "O": lora.rank, "I": self.C}
-            self.call("linear_backward_input", dy=part, weight=B, dx=dlow, **sizes, scale=lora.scale)
-            self.call("linear_backward_weight", dy=part, x=low, dweight=dB, **sizes, accumulate=0)
-            self.call("linear_backward_input", dy=dlow, weight=A, dx=dx, **turned, accumulate=1)
-            self.call("linear_backward_weight", dy=dlow, x=x, dweight=dA, **turned, accumulate=0)
-
-    return AdaptedMemory, AdaptedProgram
 
 
 def machine_of(engine):
@@ -100,67 +51,97 @@ def machine_of(engine):
     return WebGPUMachine(gpu=gpu_here())
 
 
-class Adapted:
-    """A model with adapters, planned for a machine and opened there."""
-
-    def __init__(self, machine, config, lora, monkeypatch):
-        memory, program = adapting(lora)
-        monkeypatch.setattr(planned, "Memory", memory)
-        monkeypatch.setitem(programs.MODELS, "gpt", programs.MODELS["gpt"]._replace(whole=program))
-        step = programs.forward_and_backward
-        monkeypatch.setitem(programs.PROGRAMS, "adapted", lambda c, m: step(c, m, "adapted", accumulate=0, fed=True))
-        self.lowered = machine.lower(config, ["adapted"], 0, 0)
-        self.player = run_now(machine.open(self.lowered))
-
-    def places(self, name):
-        tensor = next(tensor for tensor in self.lowered.tensors if tensor.name == name)
-        return self.lowered.places(tensor, 0, tensor.size)
-
-    def write(self, name, values):
-        run_now(self.player.write(self.places(name), values))
-
-    def read(self, name):
-        """In float64 from the specification."""
-        if hasattr(self.player, "view"):
-            return self.player.view(name)
-        return np.frombuffer(run_now(self.player.read(self.places(name))), np.float32)
+def grads_of(engine):
+    """In float64 from the specification."""
+    if not hasattr(engine.player, "view"):
+        return run_now(engine.vector("grads"))
+    moves = sorted(engine.lowered.memory.layout.moves, key=lambda move: move.offset)
+    return np.concatenate([engine.player.view("grads")[move.start : move.start + move.size] for move in moves])
 
 
 @pytest.mark.parametrize("engine", ["spec", "native", pytest.param("webgpu", marks=pytest.mark.xdist_group("wgpu"))])
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_logits_and_every_gradient_are_pytorchs(name, engine, monkeypatch):
+def test_logits_and_every_gradient_are_pytorchs_and_the_base_stays(name, engine):
     changes, lora = ADAPTERS[name]
-    config = preset("tiny").replace(**changes)
+    plain = preset("tiny", "classic").replace(**changes)
+    config = RunConfig(plain.model, plain.train, lora)
     random = np.random.default_rng(1)
     start, rows = initial_weights(config.model, 1), adapter_parameters(config.model, lora)
-    w = (start + random.normal(0, 0.1, start.size)).astype(np.float32)
+    base = (start + random.normal(0, 0.1, start.size)).astype(np.float32)
     adapter = random.normal(0, 0.3, rows[-1].offset + rows[-1].size).astype(np.float32)
     windows = random.integers(0, VOCAB, (config.train.batch, config.model.ctx + 1), dtype=np.int32)
 
-    model = GPT(config.model, w).double()
+    model = make_model(config.model, base).double()
     install(model, lora, adapter)
-    model.requires_grad_(True)
     tokens, targets = (torch.from_numpy(part).long() for part in (windows[:, :-1], windows[:, 1:]))
     logits, loss = model(tokens, targets)
     loss.backward()
 
-    adapted = Adapted(machine_of(engine), config, lora, monkeypatch)
-    memory = adapted.lowered.memory
-    run_now(adapted.player.write(adapted.lowered.file_places([memory.weights]), w))
-    adapted.write("tokens", np.ascontiguousarray(windows[:, :-1]))
-    adapted.write("targets", np.ascontiguousarray(windows[:, 1:]))
-    for row in rows:
-        adapted.write(row.name, adapter[row.offset : row.offset + row.size])
-    assert run_now(adapted.player.run("adapted", 1)) == 1
+    adapted = TerminalEngine(config, machine_of(engine), State(0, adapter), base)
 
     def check(what, got, expected):
-        worst = np.abs(got - expected.reshape(-1)).max() / np.abs(expected).max()
-        assert worst <= (RELATIVE if engine == "spec" else FLOAT32), what
+        worst = np.abs(np.array(got) - expected).max() / np.abs(expected).max()
+        assert worst <= (RELATIVE if engine == "spec" and what == "gradients" else FLOAT32), what
 
-    check("logits", adapted.read("logits"), logits.detach().numpy())
-    for row, tensor in zip(rows, lora_parameters(model), strict=True):
-        check(row.name, adapted.read("d" + row.name), tensor.grad.numpy())
-    grads, moves = adapted.read("grads"), sorted(memory.layout.moves, key=lambda move: move.offset)
-    of_base = np.concatenate([grads[move.start : move.start + move.size] for move in moves])
-    check("the base's gradients", of_base, model.flat_grad())
-    run_now(adapted.player.close())
+    last = logits[0].detach().numpy()
+    head, final = bytes(windows[0, :-2].tolist()), int(windows[0, -2])
+    check("logits of a prompt", run_now(adapted.prefill(head)), last[-2])
+    check("logits of one byte more", run_now(adapted.decode(final)), last[-1])
+    run_now(adapted.train_fed([bytes(row.tolist()) for row in windows]))
+    check("gradients", grads_of(adapted), flatten([tensor.grad for tensor in lora_parameters(model)]))
+    assert run_now(adapted.vector("base")).tobytes() == base.tobytes()
+    run_now(adapted.close())
+
+
+def test_nothing_of_the_base_is_written_and_nothing_unread_is_computed():
+    changes, lora = ADAPTERS["everywhere"]
+    plain = preset("tiny", "classic").replace(**changes)
+    config = RunConfig(plain.model, plain.train, lora)
+    memory = Memory(config)
+    step = PROGRAMS["train_fed"](config, memory)
+    outputs = [tensor for op in step.ops for tensor in op.writes()]
+    assert not [tensor for tensor in outputs if tensor.root() is memory.base]
+    read = {tensor.root().name for op in step.ops for tensor in op.reads()}
+    kept = ("grad", "weight", "slot", "state", "output")
+    assert not [op for op in step.ops if not any(t.kind in kept or t.root().name in read for t in op.writes())]
+    # The first block's input has no gradient: what would bring it to the embeddings is not computed.
+    kernels = [op.kernel for op in step.ops]
+    assert "embed_backward" not in kernels
+    assert kernels.count("layernorm_backward") == 2 * config.model.layers  # the last norm's instead of the first's
+    step.call("constant", y=memory.base, P=1, start=0, value=0.0)
+    with pytest.raises(Exception, match="base is the host's to write"):
+        verify(step)
+
+
+@pytest.fixture(params=named(["native", "torch", "webgpu", "wasm-node"]))
+def lab(request):
+    made = Lab(request.param, request)
+    yield made
+    made.close()
+
+
+STEPS = 6
+
+
+def test_every_engine_trains_the_same_adapters_on_weights_that_stay(lab):
+    """From the same start values; without an adapter's share, the logits are the plain model's to the bit."""
+    lora = LoraConfig(rank=4, targets="q_proj,v_proj,o_proj,fc_in,fc_out")
+    base = uneven(lab.config()).w
+    adapted, plain = lab.adapted(lora, base), lab.new(State(0, base))
+    prompt = TEXT[: lab.config().model.ctx]
+    assert run_now(adapted.prefill(prompt)) == run_now(plain.prefill(prompt))
+    exact = loaded(spec_engine(adapted.config, None, base, dtype=np.float64))
+    expected, reached = trained(exact, STEPS), run_now(exact.export_state())
+    metrics, state = trained(adapted, STEPS), run_now(adapted.export_state())
+    np.testing.assert_allclose([row.loss for row in metrics], [row.loss for row in expected], rtol=2e-6)
+    np.testing.assert_allclose([row.grad_norm for row in metrics], [row.grad_norm for row in expected], rtol=2e-5)
+    np.testing.assert_allclose(state.w, reached.w, rtol=0, atol=1e-4)
+    assert list(state.slots) == ["m", "v"] and state.slots["m"].size == state.w.size < base.size
+
+    run_now(adapted.import_state(reached))  # another one's adapters
+    wanted, got = np.array(run_now(exact.prefill(prompt))), np.array(run_now(adapted.prefill(prompt)))
+    assert np.abs(got - wanted).max() <= FLOAT32 * np.abs(wanted).max()
+    run_now(adapted.import_state(State(0, initial_values(adapted.config))))  # and none
+    assert run_now(adapted.prefill(prompt)) == run_now(plain.prefill(prompt))
+    held = base_weights(adapted.model) if lab.name == "torch" else run_now(adapted.vector("base"))
+    assert held.tobytes() == base.tobytes()

@@ -4,10 +4,12 @@ import numpy as np
 import torch
 
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.models.adapters import adapter_parameters
 from tinygpt.engines.base import State
-from tinygpt.formats.checkpoint import Checkpoint
+from tinygpt.formats.adapter_file import Adapter
+from tinygpt.formats.checkpoint import Checkpoint, weights_sha256
 from tinygpt.kernels.init import initial_weights
-from tinygpt.reference.lora import Adapter, adapter_parameters, base_sha256
+from tinygpt.reference.lora import base_weights
 from tinygpt.reference.model import GPT
 
 MODEL = ModelConfig(layers=2, d_model=24, heads=2, ctx=16)
@@ -32,4 +34,5 @@ def random_adapter(model: GPT, seed: int, lora: LoraConfig = EVERYWHERE, name: s
     """As if trained: neither A nor B is zero."""
     rows = adapter_parameters(model.config, lora)
     w = np.random.default_rng(seed).normal(0, 0.1, rows[-1].offset + rows[-1].size).astype(np.float32)
-    return Adapter(name, lora, base_sha256(model), Checkpoint(RunConfig(model.config, TrainConfig()), State(5, w)))
+    config = RunConfig(model.config, TrainConfig(), lora)
+    return Adapter(name, weights_sha256(base_weights(model)), Checkpoint(config, State(5, w)))

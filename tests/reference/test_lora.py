@@ -8,15 +8,17 @@ import torch
 from lora_lab import EVERYWHERE, MODEL, SEED, logits_of, make_model, random_adapter, random_tokens
 from torch.nn import functional as F
 
-from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig
+from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.adapters import adapter_parameters
+from tinygpt.formats.adapter_file import merged_weights
+from tinygpt.formats.checkpoint import weights_sha256
+from tinygpt.kernels.init import initial_values
 from tinygpt.reference.lora import (
     LoraLinear,
     adapted,
-    adapter_parameters,
-    apply_lora,
-    base_sha256,
-    initial_adapter,
+    base_weights,
+    install,
     lora_parameters,
     merge,
     remove,
@@ -24,6 +26,14 @@ from tinygpt.reference.lora import (
     unmerge,
 )
 from tinygpt.reference.model import GPT, flatten
+
+
+def apply_lora(model: GPT, lora: LoraConfig, seed: int = SEED) -> None:
+    install(model, lora, initial_values(RunConfig(model.config, TrainConfig(seed=seed), lora)))
+
+
+def sha256(model: GPT) -> str:
+    return weights_sha256(base_weights(model))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +50,7 @@ from tinygpt.reference.model import GPT, flatten
 def test_untrained_adapters_and_their_removal_change_no_bit_of_the_logits(config, lora):
     model = make_model(config=config)
     before = logits_of(model)
-    apply_lora(model, lora, SEED)
+    apply_lora(model, lora)
     assert torch.equal(logits_of(model), before)
     remove(model)
     assert torch.equal(logits_of(model), before)
@@ -48,7 +58,7 @@ def test_untrained_adapters_and_their_removal_change_no_bit_of_the_logits(config
 
 def test_a_projection_that_a_model_has_not_is_refused():
     with pytest.raises(TinyGPTError, match="this model has no fc_gate to adapt; it has q_proj, k_proj"):
-        apply_lora(make_model(), LoraConfig(targets="q_proj,fc_gate"), SEED)
+        apply_lora(make_model(), LoraConfig(targets="q_proj,fc_gate"))
 
 
 def test_adapters_stand_on_the_targets_only_and_start_by_the_rule():
@@ -70,9 +80,8 @@ def test_adapters_stand_on_the_targets_only_and_start_by_the_rule():
             assert abs(tensor.std().item() * math.sqrt(24) - 1) < 0.35, row.name  # 96 draws: 5 standard errors
         else:
             assert not tensor.any(), row.name
-    flat = initial_adapter(MODEL, lora, seed=11)
-    assert np.array_equal(flatten(tensors), flat)
-    assert not np.array_equal(flat, initial_adapter(MODEL, lora, seed=12))
+    apply_lora(other := make_model(), lora, seed=12)
+    assert not np.array_equal(flatten(tensors), flatten(lora_parameters(other)))
 
 
 def test_an_adapter_adds_its_product():
@@ -164,17 +173,18 @@ def test_merged_model_equals_the_adapted_one_to_rounding(dtype):
 
 def test_the_base_comes_back_to_the_byte_and_its_digest_never_changes():
     model, untouched = make_model(), make_model()
-    base, digest = model.flat().tobytes(), base_sha256(model)
+    base, digest = model.flat().tobytes(), sha256(model)
     set_adapter(model, random_adapter(model, 8))
     apart = logits_of(model)
     merge(model)
     merged = model.flat().tobytes()
-    assert merged != base and base_sha256(model) == digest
+    assert merged == merged_weights(MODEL, untouched.flat(), random_adapter(untouched, 8)).tobytes()
+    assert merged != base and sha256(model) == digest
     merge(model)  # a second time changes nothing
     assert model.flat().tobytes() == merged
     for _ in range(2):
         unmerge(model)
-        assert model.flat().tobytes() == base and base_sha256(model) == digest
+        assert model.flat().tobytes() == base and sha256(model) == digest
         assert torch.equal(logits_of(model), apart)
     merge(model)
     remove(model)
@@ -182,7 +192,7 @@ def test_the_base_comes_back_to_the_byte_and_its_digest_never_changes():
     assert [(n, p.requires_grad) for n, p in model.named_parameters()] == [
         (n, p.requires_grad) for n, p in untouched.named_parameters()
     ]
-    assert base_sha256(make_model(seed=SEED + 1)) != digest
+    assert sha256(make_model(seed=SEED + 1)) != digest
 
 
 def test_swapping_gives_each_models_exact_logits():

@@ -15,9 +15,9 @@ from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.base import State
 from tinygpt.formats import load_safetensors, save_safetensors
+from tinygpt.formats.adapter_file import ADAPTER_KEY, Adapter, load_adapter, save_adapter
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.kernels.init import initial_weights
-from tinygpt.reference.lora import ADAPTER_KEY, Adapter, load_adapter, save_adapter
 
 HEADER_AT = 8  # a safetensors file: 8 bytes of length, the header, the tensors
 

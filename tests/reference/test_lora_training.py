@@ -16,25 +16,20 @@ from tinygpt.core.rng import batch_offsets
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.trainer import Host, Trainer
 from tinygpt.engines.base import State
-from tinygpt.formats.checkpoint import Checkpoint
+from tinygpt.formats.adapter_file import Adapter, load_adapter, save_adapter
+from tinygpt.formats.checkpoint import Checkpoint, weights_sha256
+from tinygpt.reference.distributed import torch_engine
 from tinygpt.reference.engine import TorchEngine
-from tinygpt.reference.lora import (
-    Adapter,
-    LoraEngine,
-    compare,
-    load_adapter,
-    lora_parameters,
-    save_adapter,
-    set_adapter,
-)
+from tinygpt.reference.lora import base_weights, lora_parameters, set_adapter
 from tinygpt.reference.model import GPT, flatten
 
 CPU = {"device": "cpu", "precision": "float32"}
+LORA = LoraConfig(rank=4, alpha=8.0, targets="q_proj,v_proj,fc_in,fc_out")
 RUN = RunConfig(
     MODEL,
     TrainConfig(batch=8, steps=60, lr=1e-2, eval_every=20, eval_batches=2, sample_every=0, checkpoint_every=30, seed=5),
+    LORA,
 )
-LORA = LoraConfig(rank=4, alpha=8.0, targets="q_proj,v_proj,fc_in,fc_out")
 FIRST_TEXT = b"the quick brown fox jumps over the lazy dog. " * 40
 OTHER_TEXT = b"pack my box with five dozen liquor jugs, and vex. " * 40
 
@@ -68,22 +63,24 @@ def train(engine, text, progress=None, config=RUN) -> KeepingHost:
 @pytest.fixture(scope="module")
 def base() -> np.ndarray:
     """A model that has learnt one small text."""
-    engine = TorchEngine(RUN.replace(steps=80, lr=3e-3), **CPU)
+    engine = TorchEngine(RunConfig(MODEL, RUN.train.replace(steps=80, lr=3e-3)), **CPU)
     train(engine, FIRST_TEXT, config=engine.config)
     return engine.model.flat()
 
 
 @pytest.fixture(scope="module")
-def trained(base) -> tuple[LoraEngine, KeepingHost]:
-    engine = LoraEngine(RUN, base, LORA, **CPU)
+def trained(base) -> tuple[TorchEngine, KeepingHost]:
+    engine = torch_engine(RUN, base=base, **CPU)
     return engine, train(engine, OTHER_TEXT)
 
 
-def adapter_of(engine: LoraEngine, state: State, progress=None) -> Adapter:
+def adapter_of(engine: TorchEngine, state: State, progress=None) -> Adapter:
     run = Checkpoint(engine.config, state, backend=engine.name, data={"name": "jugs"})
-    return Adapter(
-        "jugs", engine.lora, engine.base_sha256, run if progress is None else replace(run, progress=progress)
-    )
+    return Adapter("jugs", sha256(engine), run if progress is None else replace(run, progress=progress))
+
+
+def sha256(engine: TorchEngine) -> str:
+    return weights_sha256(base_weights(engine.model))
 
 
 def test_training_learns_another_text_and_leaves_the_base_alone(base, trained):
@@ -96,7 +93,7 @@ def test_training_learns_another_text_and_leaves_the_base_alone(base, trained):
 def test_nothing_is_made_for_the_frozen_base(base, monkeypatch):
     """No start values are drawn that the base would overwrite, and no moments for what is not trained."""
     monkeypatch.setattr("tinygpt.reference.engine.initial_weights", None)
-    engine = LoraEngine(RUN, base, LORA, **CPU)
+    engine = torch_engine(RUN, base=base, **CPU)
     assert set(engine.optimizer.state) == set(lora_parameters(engine.model))
 
 
@@ -104,7 +101,7 @@ def test_a_step_is_clip_and_adamw_on_the_adapters(base):
     """The first step by hand: m = (1 - b1) g, v = (1 - b2) g², so the corrected ratio is g / (|g| + eps)."""
     lr = 1e-2
     config = RUN.replace(grad_clip=0.05, lr=lr)
-    engine = LoraEngine(config, base, LORA, **CPU)
+    engine = torch_engine(config, base=base, **CPU)
     model = GPT(MODEL, base)
     start = random_adapter(model, 18, LORA)  # where B is zero, A has no gradient, and where w is, decay does nothing
     set_adapter(model, start)
@@ -139,9 +136,8 @@ def test_a_resumed_run_ends_with_the_same_bytes(base, trained, tmp_path):
     save_adapter(path, adapter_of(engine, state, progress), include_optimizer=True)
 
     kept = load_adapter(path)
-    resumed = LoraEngine(kept.run.config, base, kept.lora, **CPU)
-    assert resumed.base_sha256 == kept.base_sha256
-    run_now(resumed.import_state(kept.run.state))
+    resumed = torch_engine(kept.run.config, kept.run.state, base, **CPU)
+    assert sha256(resumed) == kept.base_sha256
     later = train(resumed, OTHER_TEXT, progress=kept.run.progress)
     assert later.losses == host.losses[30:]
     whole, rest = host.saves[-1], later.saves[-1]
@@ -153,24 +149,13 @@ def test_a_resumed_run_ends_with_the_same_bytes(base, trained, tmp_path):
 
 
 def test_state_without_moments_starts_the_optimizer_afresh(base, trained):
-    engine = LoraEngine(RUN, base, LORA, **CPU)
+    engine = torch_engine(RUN, base=base, **CPU)
     run_now(engine.import_state(State(0, trained[1].saves[-1][0].w)))
     state = run_now(engine.export_state())
     assert np.array_equal(state.w, trained[1].saves[-1][0].w)
     assert not state.slots["m"].any() and not state.slots["v"].any()
     with pytest.raises(TinyGPTError, match="of a model with other settings"):
         run_now(engine.import_state(State(0, np.zeros(parameter_count(MODEL), dtype=np.float32))))
-
-
-def test_compare_puts_base_and_adapted_side_by_side(base, trained):
-    engine = TorchEngine(RUN, State(0, base), **CPU)
-    adapter = adapter_of(trained[0], trained[1].saves[-1][0])
-    draws = SampleConfig(tokens=40, seed=3)
-    plain, adapted_one = run_now(compare(engine, adapter, OTHER_TEXT, b"pack", draws))
-    assert adapted_one.loss < 0.6 * plain.loss
-    assert len(plain.sample) == len(adapted_one.sample) == 40 and plain.sample != adapted_one.sample
-    again = run_now(compare(engine, adapter, OTHER_TEXT, b"pack", draws))
-    assert again == (plain, adapted_one)
 
 
 def test_a_file_holds_the_adapters_alone(tmp_path, trained):
@@ -180,9 +165,9 @@ def test_a_file_holds_the_adapters_alone(tmp_path, trained):
     save_adapter(path, adapter_of(engine, state, progress))
     assert path.stat().st_size < state.w.nbytes + 4096
     adapter = load_adapter(path)
-    assert (adapter.name, adapter.lora, adapter.base_sha256) == ("jugs", LORA, engine.base_sha256)
+    assert (adapter.name, adapter.lora, adapter.base_sha256) == ("jugs", LORA, sha256(engine))
     assert adapter.run.config == RUN
-    assert (adapter.run.state.step, adapter.run.backend, adapter.run.data) == (60, "torch-lora", {"name": "jugs"})
+    assert (adapter.run.state.step, adapter.run.backend, adapter.run.data) == (60, "torch", {"name": "jugs"})
     assert adapter.run.progress.loss == progress.loss
     assert adapter.run.state.w.tobytes() == state.w.tobytes()
     assert not adapter.run.state.slots

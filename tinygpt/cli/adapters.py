@@ -12,25 +12,27 @@ from tinygpt.cli.choices import DataChoice
 from tinygpt.cli.corpora import OF_RESUMED, open_corpus, pinned
 from tinygpt.cli.hosts import ScreenHost, run_to_end, timestamp
 from tinygpt.cli.interrupts import stop_signals
-from tinygpt.cli.models import open_model
+from tinygpt.cli.models import open_model, with_reason
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import end_event, start_event
 from tinygpt.cli.resume import resumed_training
 from tinygpt.cli.settings import typed_table
 from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.exam import exam_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.trainer import Trainer
-from tinygpt.engines.select import EngineChoice, resolve_engine
+from tinygpt.engines.auto import Work
+from tinygpt.engines.select import EngineChoice, make_engine, settle
 from tinygpt.locks import only_writer
 
 if TYPE_CHECKING:
     from tinygpt.data import Corpus
     from tinygpt.engines.base import State
     from tinygpt.formats import Checkpoint
-    from tinygpt.reference.lora import Adapter, LoraEngine
+    from tinygpt.formats.adapter_file import Adapter
 
 SUFFIX = ".safetensors"
 LAST = ".last" + SUFFIX
@@ -42,10 +44,19 @@ class Job(NamedTuple):
     model: Path
     base: Checkpoint  # what `model` stands for
     out: Path
-    lora: LoraConfig
-    run: RunConfig
+    run: RunConfig  # with its adapters
     data: DataChoice = DataChoice()
     resumed: Adapter | None = None
+
+    @property
+    def lora(self) -> LoraConfig:
+        assert self.run.lora is not None
+        return self.run.lora
+
+    def base_sha256(self) -> str:
+        from tinygpt.formats.checkpoint import weights_sha256
+
+        return weights_sha256(self.base.state.w)
 
 
 def last_of(out: Path) -> Path:
@@ -78,9 +89,9 @@ def only_trainer(out: Path) -> Iterator[None]:
 class AdapterHost(ScreenHost):
     """Keeps the adapter of the best validation (without a validation, the latest), and the state to go on from."""
 
-    def __init__(self, *screen: Any, out: Path, engine: LoraEngine, data: DataChoice) -> None:
+    def __init__(self, *screen: Any, job: Job, engine: str, data: DataChoice) -> None:
         super().__init__(*screen)
-        self.out = out
+        self.job = job
         self.engine = engine
         self.data = data
 
@@ -89,15 +100,16 @@ class AdapterHost(ScreenHost):
 
     async def save(self, kind: str, state: State, progress: Progress) -> None:
         from tinygpt.formats import Checkpoint
-        from tinygpt.reference.lora import Adapter, save_adapter
+        from tinygpt.formats.adapter_file import Adapter, save_adapter
 
-        run = Checkpoint(self.engine.config, state, progress, self.engine.name, self.data.facts(), timestamp())
-        adapter = Adapter(self.out.stem, self.engine.lora, self.engine.base_sha256, run)
+        out = self.job.out
+        run = Checkpoint(self.job.run, state, progress, self.engine, self.data.facts(), timestamp())
+        adapter = Adapter(out.stem, self.job.base_sha256(), run)
         if kind == "last":  # first: what a killed process leaves must be there to go on from
             here = {**run.data, "file": self.data.file}  # with its folder: this file does not travel
-            save_adapter(last_of(self.out), replace(adapter, run=replace(run, data=here)), include_optimizer=True)
+            save_adapter(last_of(out), replace(adapter, run=replace(run, data=here)), include_optimizer=True)
         if kind == "best" or progress.best_val is None:
-            save_adapter(self.out, adapter)
+            save_adapter(out, adapter)
 
 
 def new_job(model: Path, out: Path, lora_changes: dict[str, Any], train_changes: dict[str, Any]) -> Job:
@@ -107,15 +119,13 @@ def new_job(model: Path, out: Path, lora_changes: dict[str, Any], train_changes:
         raise TinyGPTError(f"{out} exists already: choose another name with --out")
     base = open_model(model)
     train = TrainConfig(**{"batch": base.config.train.batch, **train_changes})
-    return Job(model, base, out, LoraConfig(**lora_changes), RunConfig(base.config.model, train))
+    return Job(model, base, out, RunConfig(base.config.model, train, LoraConfig(**lora_changes)))
 
 
 def resumed_job(
     model: Path, out: Path, lora_changes: dict[str, Any], train_changes: dict[str, Any], output: Output
 ) -> Job:
-    resolve_engine("torch")  # a sentence where PyTorch is missing
-    from tinygpt.reference.lora import load_adapter, require_base
-    from tinygpt.reference.model import make_model
+    from tinygpt.formats.adapter_file import load_adapter, require_base
 
     if not last_of(out).exists():
         raise TinyGPTError(f"there is no {last_of(out)}, from which {out} could go on")
@@ -123,13 +133,13 @@ def resumed_job(
     if adapter.run.progress.best_val is not None and not out.exists():
         raise TinyGPTError(f"there is no {out}, the best adapter so far: {last_of(out)} alone cannot go on")
     base = open_model(model)
-    require_base(make_model(base.config.model, base.state.w), adapter)
+    require_base(adapter, base.config.model, base.state.w)
     adapter.lora.going_on(**lora_changes)
     train = resumed_training(adapter.run.config.train, train_changes, adapter.run.progress, output)
     data = DataChoice(**typed_table("data", adapter.run.data, DataChoice))
     if data.file:
         data = data._replace(name="")
-    return Job(model, base, out, adapter.lora, RunConfig(base.config.model, train), data, adapter)
+    return Job(model, base, out, RunConfig(base.config.model, train, adapter.lora), data, adapter)
 
 
 def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progress]:
@@ -138,39 +148,36 @@ def execute(job: Job, machine: EngineChoice, output: Output) -> tuple[str, Progr
     corpus = open_corpus(job.data, output, remedy=OF_RESUMED.format(""))
     train_text, val_text = corpus.split(job.run.train.val_fraction)
     exam = exam_of(job.data.name, job.run.model.ctx)
-    resolve_engine("torch")  # a sentence where PyTorch is missing
-    from tinygpt.reference.lora import LoraEngine
-
-    options = {"device": machine.device, "precision": machine.precision, "threads": machine.threads or None}
-    engine = LoraEngine(job.run, job.base.state.w, job.lora, **options)
+    progress = Progress() if job.resumed is None else job.resumed.run.progress
+    choice, why = settle(machine, job.run, Work(job.run.train.steps - progress.step))
+    engine = make_engine(job.run, choice, None if job.resumed is None else job.resumed.run.state, job.base.state.w)
     run_now(engine.load_corpus(train_text, val_text))
-    progress = Progress()
-    if job.resumed is not None:
-        run_now(engine.import_state(job.resumed.run.state))
-        progress = job.resumed.run.progress
-    output.facts(facts_of(job, engine, corpus, progress))
+    output.facts(facts_of(job, with_reason(engine, why), corpus, progress))
     display = output.display("lora")
     where = {"adapter": str(job.out)}
     about = {"model": str(job.model), "lora": job.lora.as_dict()}
-    count = sum(tensor.numel() for tensor in engine.trained)
+    count = trained_count(job.run)
     display.event(start_event(job.run, progress, engine, corpus, parameters=count) | where | about)
 
     with stop_signals(display.stop_soon, engine.stop) as stop:
-        host = AdapterHost(output, display, stop, out=job.out, engine=engine, data=pinned(job.data, corpus))
+        host = AdapterHost(output, display, stop, job=job, engine=choice.name, data=pinned(job.data, corpus))
         trainer = Trainer(job.run, engine, host, len(train_text), len(val_text), progress, exam=exam)
         display.begin(job.run.train.steps, [])
 
         def end(reason: str) -> None:
             display.end()
+            run_now(engine.close())
             display.event(end_event(reason, progress, host.train_loss()) | where)
 
         return run_to_end(trainer, end), progress
 
 
-def facts_of(job: Job, engine: LoraEngine, corpus: Corpus, progress: Progress) -> list[tuple[str, str]]:
+def facts_of(job: Job, engine: str, corpus: Corpus, progress: Progress) -> list[tuple[str, str]]:
+    lora = job.lora
     facts = [
         ("model", str(job.model)),
-        ("engine", engine.describe()),
+        ("lora", f"rank {lora.rank} on {lora.targets}; {trained_count(job.run):,} parameters"),
+        ("engine", engine),
         ("corpus", f"{corpus.name}: {len(corpus.text):,} bytes"),
         ("adapter", str(job.out)),
     ]

@@ -11,7 +11,7 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import left_out_sentence
-from tinygpt.engines.select import EngineChoice, make_engine, resolve_engine, settle
+from tinygpt.engines.select import EngineChoice, make_engine, settle
 from tinygpt.models import load_model
 from tinygpt.runs import RUNS, newest_run
 
@@ -60,17 +60,12 @@ def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
     from dataclasses import replace
 
     from tinygpt.engines.base import State
+    from tinygpt.formats.adapter_file import load_adapter, merged_weights
 
-    resolve_engine("torch")  # a sentence where PyTorch is missing
-    from tinygpt.reference import lora
-    from tinygpt.reference.model import make_model
-
-    adapter = lora.load_adapter(adapter_path)
+    adapter = load_adapter(adapter_path)
     warn_of_left_out(adapter_path, adapter.run)
-    model = make_model(base.config.model, base.state.w)
-    lora.set_adapter(model, adapter)
-    lora.merge(model)
-    return replace(base, state=State(base.state.step, model.flat()), lora=adapter.describe())
+    weights = merged_weights(base.config.model, base.state.w, adapter)
+    return replace(base, state=State(base.state.step, weights), lora=adapter.describe())
 
 
 def on_engine(checkpoint: Checkpoint, choice: EngineChoice, work: Work) -> tuple[Engine, str]:

@@ -177,9 +177,6 @@ Device = Annotated[
         panel=MACHINE,
     ),
 ]
-TorchDevice = Annotated[
-    str | None, option("--device", help="auto, cpu, cuda or mps", default=CHOICE.device, panel=MACHINE)
-]
 Precision = Annotated[
     str | None,
     option(
@@ -188,9 +185,6 @@ Precision = Annotated[
         default=CHOICE.precision,
         panel=MACHINE,
     ),
-]
-TorchPrecision = Annotated[
-    str | None, option("--precision", help="auto, float32, tf32 or bf16", default=CHOICE.precision, panel=MACHINE)
 ]
 Compile = Annotated[
     bool | None,

@@ -256,11 +256,12 @@ class SampleConfig(Settings):
 
 
 class RunConfig:
-    """A model and how to train it."""
+    """A model and how to train it: all of it, or adapters beside what stays as it is."""
 
-    def __init__(self, model: ModelConfig, train: TrainConfig) -> None:
+    def __init__(self, model: ModelConfig, train: TrainConfig, lora: "LoraConfig | None" = None) -> None:
         self.model = model
         self.train = train
+        self.lora = lora
 
     def replace(self, **changes: "Any") -> "RunConfig":
         """A copy with any model or train settings changed, by name."""
@@ -272,6 +273,7 @@ class RunConfig:
         return RunConfig(
             self.model.replace(**{name: changes[name] for name in changes if name in model_names}),
             self.train.replace(**{name: changes[name] for name in changes if name in train_names}),
+            self.lora,
         )
 
     def values(self) -> "dict[str, Any]":
@@ -291,7 +293,10 @@ class RunConfig:
         return {"model": self.model.as_dict(), "train": self.train.as_dict()}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RunConfig) and self.model == other.model and self.train == other.train
+        if not isinstance(other, RunConfig):
+            return False
+        return self.model == other.model and self.train == other.train and self.lora == other.lora
 
     def __repr__(self) -> str:
-        return f"RunConfig({self.model!r}, {self.train!r})"
+        lora = "" if self.lora is None else f", {self.lora!r}"
+        return f"RunConfig({self.model!r}, {self.train!r}{lora})"

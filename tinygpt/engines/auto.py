@@ -165,9 +165,12 @@ def interpolated(gflop: float, column: int) -> float:
 
 def seconds_per_step(config: RunConfig, name: str) -> float:
     """Of some tenths of a second's steps, after one that compiles and touches all memory."""
+    import numpy as np
+
     from tinygpt.engines.select import EngineChoice, make_engine
 
-    engine = make_engine(config, EngineChoice(name))
+    base = None if config.lora is None else np.zeros(parameter_count(config.model), np.float32)
+    engine = make_engine(config, EngineChoice(name), None, base)
     text = bytes(range(256)) * (2 + config.model.ctx // 256)
     run_now(engine.load_corpus(text, text))
     timed(engine, 1)

@@ -16,7 +16,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS, Lowered
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import State, TerminalEngine, flat_bytes
+from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
 from tinygpt.engines.crew import Crew
 from tinygpt.engines.machine import check_memory, check_threads, cores
 from tinygpt.kernels.build import compile_kernels, this_machine
@@ -147,6 +147,7 @@ class NativePlayer(Player):
 def native_engine(
     config: RunConfig,
     state: State | None = None,
+    base: FloatArray | None = None,
     *,
     device: str = "auto",
     precision: str = "auto",
@@ -159,4 +160,4 @@ def native_engine(
         raise TinyGPTError(f"the native engine runs on the CPU, not on '{device}'; use --engine torch for that device")
     if precision not in ("auto", "float32"):
         raise TinyGPTError(f"the native engine computes in float32, not in {precision}; use --engine torch for that")
-    return TerminalEngine(config, NativeMachine(threads, lanes), state)
+    return TerminalEngine(config, NativeMachine(threads, lanes), state, base)

@@ -13,7 +13,7 @@ from tinygpt.core.errors import TinyGPTError, instead
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
     from tinygpt.engines.auto import Here, Work
-    from tinygpt.engines.base import State
+    from tinygpt.engines.base import FloatArray, State
 
 
 class EngineChoice(NamedTuple):
@@ -29,9 +29,7 @@ class EngineChoice(NamedTuple):
 
 class EngineEntry(NamedTuple):
     module: str
-    factory: (
-        str  # called with (config, state, device=, precision=, compile=, threads=), a wasm engine's with build= too
-    )
+    factory: str  # called with (config, state, base, device=, precision=, compile=, threads=); of wasm with build= too
     requires: str  # the package without which it cannot run
     install: str
 
@@ -99,14 +97,20 @@ def settle(choice: EngineChoice, config: RunConfig, work: Work | None = None, he
     return Settled(choice._replace(name=taken.name, compile=taken.compile), taken.why)
 
 
-def make_engine(config: RunConfig, choice: EngineChoice | None = None, state: State | None = None) -> Engine:
-    """An engine with that state, or with the start values of a new model."""
+def make_engine(
+    config: RunConfig,
+    choice: EngineChoice | None = None,
+    state: State | None = None,
+    base: FloatArray | None = None,
+) -> Engine:
+    """An engine with that state, or with the start values of a new model, or of adapters on the weights `base`."""
     choice = settle(choice or EngineChoice(), config).choice
     entry = ENGINES[choice.name]
     factory = getattr(import_module(entry.module), entry.factory)
     engine: Engine = factory(
         config,
         state,
+        base,
         device=choice.device,
         precision=choice.precision,
         compile=choice.compile,

@@ -16,7 +16,7 @@ from tinygpt.core.ops.op import Op, Tensor, bits_float
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import State, TerminalEngine, flat_bytes
+from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
 from tinygpt.kernels.spec import SPEC
 
 Array = npt.NDArray[Any]
@@ -115,5 +115,11 @@ class SpecPlayer(Player):
         return times
 
 
-def spec_engine(config: RunConfig, state: State | None = None, *, dtype: npt.DTypeLike = np.float32) -> TerminalEngine:
-    return TerminalEngine(config, SpecMachine(dtype), state)
+def spec_engine(
+    config: RunConfig,
+    state: State | None = None,
+    base: FloatArray | None = None,
+    *,
+    dtype: npt.DTypeLike = np.float32,
+) -> TerminalEngine:
+    return TerminalEngine(config, SpecMachine(dtype), state, base)

@@ -9,7 +9,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.base import FloatArray, State, TerminalEngine
 from tinygpt.engines.driven import DrivenPlayer
 from tinygpt.engines.machine import check_threads
 from tinygpt.engines.runner import Runner
@@ -54,6 +54,7 @@ def wasm_engine(
     kind: str,
     config: RunConfig,
     state: State | None = None,
+    base: FloatArray | None = None,
     *,
     device: str = "auto",
     precision: str = "auto",
@@ -66,12 +67,16 @@ def wasm_engine(
         raise TinyGPTError(f"the wasm engines run on the CPU, not on '{device}'; use --engine torch for that device")
     if precision not in ("auto", "float32"):
         raise TinyGPTError(f"the wasm engines compute in float32, not in {precision}; use --engine torch for that")
-    return TerminalEngine(config, WasmMachine(kind, threads=threads, build=build), state)
+    return TerminalEngine(config, WasmMachine(kind, threads=threads, build=build), state, base)
 
 
-def node_engine(config: RunConfig, state: State | None = None, **options: Any) -> TerminalEngine:
-    return wasm_engine("node", config, state, **options)
+def node_engine(
+    config: RunConfig, state: State | None = None, base: FloatArray | None = None, **options: Any
+) -> TerminalEngine:
+    return wasm_engine("node", config, state, base, **options)
 
 
-def chromium_engine(config: RunConfig, state: State | None = None, **options: Any) -> TerminalEngine:
-    return wasm_engine("chromium", config, state, **options)
+def chromium_engine(
+    config: RunConfig, state: State | None = None, base: FloatArray | None = None, **options: Any
+) -> TerminalEngine:
+    return wasm_engine("chromium", config, state, base, **options)

@@ -13,9 +13,9 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import State, TerminalEngine, flat_bytes
+from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
 from tinygpt.engines.gpu import Gpu, Progress, explained, record
-from tinygpt.kernels.init import initial_weights
+from tinygpt.kernels.init import initial_values
 
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 SENT_TOGETHER = 512  # dispatches, at least: fewer submits cost less, but the GPU should begin soon
@@ -53,7 +53,7 @@ class WebGPUMachine(Machine):
         return WebGPUPlayer(self.gpu, lowered.playbook(), self.f16, self.progress)
 
     async def start_values(self, config: RunConfig) -> Any:
-        return initial_weights(config.model, config.train.seed)
+        return initial_values(config)
 
     def describe(self) -> str:
         return f"WebGPU, {self.gpu.label()}, {'float16 tiles' if self.f16 else 'float32'}"
@@ -176,6 +176,7 @@ class WebGPUPlayer(Player):
 def webgpu_engine(
     config: RunConfig,
     state: State | None = None,
+    base: FloatArray | None = None,
     *,
     device: str = "auto",
     precision: str = "auto",
@@ -187,7 +188,7 @@ def webgpu_engine(
         raise TinyGPTError(
             f"the webgpu engine computes in float32 or f16, not in {precision}; use --engine torch for that"
         )
-    return TerminalEngine(config, WebGPUMachine(device, precision == "f16", CompilingBar()), state)
+    return TerminalEngine(config, WebGPUMachine(device, precision == "f16", CompilingBar()), state, base)
 
 
 class CompilingBar:

@@ -9,10 +9,10 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.playbook import device_of
 from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.base import FloatArray, State, TerminalEngine
 from tinygpt.engines.driven import DrivenPlayer
 from tinygpt.engines.runner import Runner
-from tinygpt.kernels.init import initial_weights
+from tinygpt.kernels.init import initial_values
 
 
 class WebGpuChromiumMachine(Machine):
@@ -37,7 +37,7 @@ class WebGpuChromiumMachine(Machine):
         return DrivenPlayer(self.runner, opened, f", {self.kept}, in Chromium", self.software)
 
     async def start_values(self, config: RunConfig) -> Any:
-        return initial_weights(config.model, config.train.seed)
+        return initial_values(config)
 
     def describe(self) -> str:
         return f"WebGPU, {self.kept}, in Chromium"
@@ -46,6 +46,7 @@ class WebGpuChromiumMachine(Machine):
 def chromium_engine(
     config: RunConfig,
     state: State | None = None,
+    base: FloatArray | None = None,
     *,
     device: str = "auto",
     precision: str = "auto",
@@ -57,4 +58,4 @@ def chromium_engine(
         raise TinyGPTError(f"the webgpu-chromium engine runs on the GPU that Chromium gives it, not on '{device}'")
     if precision not in ("auto", "float32", "f16"):
         raise TinyGPTError(f"the webgpu-chromium engine computes in float32 or f16, not in {precision}")
-    return TerminalEngine(config, WebGpuChromiumMachine(f16=precision == "f16"), state)
+    return TerminalEngine(config, WebGpuChromiumMachine(f16=precision == "f16"), state, base)

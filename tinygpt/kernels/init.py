@@ -13,8 +13,9 @@ import struct
 import numpy as np
 import numpy.typing as npt
 
-from tinygpt.core.config import ModelConfig
-from tinygpt.core.models.parameters import parameters
+from tinygpt.core.config import ModelConfig, RunConfig
+from tinygpt.core.models.adapters import start_purpose, trained_parameters
+from tinygpt.core.models.parameters import Parameter, parameters
 from tinygpt.core.rng import INIT
 from tinygpt.kernels.arrays import Floats
 from tinygpt.kernels.philox import U64, philox_words
@@ -83,11 +84,20 @@ def constant(*, y: Floats, P: int, start: int, value: float) -> None:
 
 def initial_weights(model: ModelConfig, seed: int) -> npt.NDArray[np.float32]:
     """The flat vector of all parameters of an untrained model."""
+    return start_values(parameters(model), seed, INIT)
+
+
+def initial_values(config: RunConfig) -> npt.NDArray[np.float32]:
+    """Of all that a run trains."""
+    return start_values(trained_parameters(config), config.train.seed, start_purpose(config))
+
+
+def start_values(rows: list[Parameter], seed: int, purpose: int) -> npt.NDArray[np.float32]:
     return np.concatenate(
         [
-            normal_draws(seed, INIT, index, parameter.size, parameter.std)
-            if parameter.std
-            else np.full(parameter.size, parameter.fill, dtype=np.float32)
-            for index, parameter in enumerate(parameters(model))
+            normal_draws(seed, purpose, index, row.size, row.std)
+            if row.std
+            else np.full(row.size, row.fill, dtype=np.float32)
+            for index, row in enumerate(rows)
         ]
     )

@@ -18,8 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.engines.base import State
+from tinygpt.core.models.adapters import trained_parameters
+from tinygpt.engines.base import FloatArray, State
 from tinygpt.reference.engine import TorchEngine, pick_device
+from tinygpt.reference.lora import adapted_model
 
 
 def world_size() -> int:
@@ -32,9 +34,17 @@ def is_main_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
-def torch_engine(config: RunConfig, state: State | None = None, **options: Any) -> TorchEngine:
-    """The engine for this process: one of several under torchrun, else the only one. Options as for `TorchEngine`."""
-    return (DistributedEngine if world_size() > 1 else TorchEngine)(config, state, **options)
+def torch_engine(
+    config: RunConfig, state: State | None = None, base: FloatArray | None = None, **options: Any
+) -> TorchEngine:
+    """The engine for this process: one of several under torchrun, else the only one. Options as for `TorchEngine`.
+
+    With `config.lora` it trains adapters on the weights `base`, and its states are of those alone.
+    """
+    kind = DistributedEngine if world_size() > 1 else TorchEngine
+    if config.lora is not None:
+        options.update(model=adapted_model(config, base), trained=trained_parameters(config))
+    return kind(config, state, **options)
 
 
 class DistributedEngine(TorchEngine):

@@ -18,7 +18,7 @@ from tinygpt.cli.output import Output, size_of
 from tinygpt.cli.settings import parse_assignments
 from tinygpt.core.config import LoraConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.engines.select import EngineChoice, resolve_engine
+from tinygpt.engines.select import EngineChoice
 
 if TYPE_CHECKING:
     pass
@@ -52,8 +52,9 @@ def train(
         list[str] | None,
         option("--set", metavar="NAME=VALUE", help="any training setting; may be repeated", panel="Training"),
     ] = None,
-    device: options.TorchDevice = None,
-    precision: options.TorchPrecision = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    precision: options.Precision = None,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
@@ -69,7 +70,7 @@ def train(
     if target is None or (out is not None and resume is not None):
         raise TinyGPTError("name the new adapter's file with --out, or the one to go on with by --resume")
     require_adapter_name(target, "--out" if resume is None else "--resume")
-    machine = engine_changes(None, device, precision, None, threads)
+    machine = engine_changes(engine, device, precision, None, threads)
     with only_trainer(target):
         if resume is None:
             job = new_job(model, target, lora_changes, train_changes)
@@ -80,7 +81,8 @@ def train(
 
     output.say()
     if reason == "stopped":
-        flags = [word for name, value in machine.items() for word in (f"--{name}", str(value))]
+        stated = {"engine" if name == "name" else name: value for name, value in machine.items()}
+        flags = [word for name, value in stated.items() for word in (f"--{name}", str(value))]
         again = shlex.join(["tinygpt", "lora", "train", str(model), "--resume", str(job.out), *flags])
         output.hint(f"Stopped after step {progress.step:,} of {job.run.train.steps:,}; everything is saved.")
         output.hint(f"Go on with: {again}")
@@ -113,8 +115,7 @@ def merge(
 @lora.command()
 def info(adapter: AdapterFile) -> None:
     """What an adapter is for, and how it was trained."""
-    resolve_engine("torch")  # a sentence where PyTorch is missing
-    from tinygpt.reference.lora import load_adapter
+    from tinygpt.formats.adapter_file import load_adapter
 
     found = load_adapter(adapter)
     warn_of_left_out(adapter, found.run)

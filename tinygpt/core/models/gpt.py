@@ -116,6 +116,8 @@ class GptProgram(LayeredProgram):
 
     def backward_embed(self, tokens: Tensor, dx: Tensor, accumulate: int) -> None:
         g = self.memory.grad
+        if "token_embedding.weight" not in g:
+            return  # it is frozen
         dwte, dwpe = g["token_embedding.weight"], g.get("position_embedding.weight")
         self.call(
             "embed_backward", tokens=tokens, dx=dx, dwte=dwte, dwpe=dwpe, N=self.N, T=self.T, V=VOCAB, C=self.C,

@@ -7,8 +7,8 @@ formulas are beside the kernels' specifications in tinygpt/kernels/*.py.
 from collections import namedtuple
 
 from tinygpt.core.config import LAYERNORM_EPS, ROTARY_BASE, VOCAB, RunConfig
+from tinygpt.core.models.maps import MappingProgram
 from tinygpt.core.models.memory import Memory
-from tinygpt.core.models.model import ModelProgram
 from tinygpt.core.ops.linear import GELU, RELU2
 from tinygpt.core.ops.op import Tensor
 
@@ -19,40 +19,11 @@ Bent = namedtuple("Bent", ("h", "slope", "gate_up"))  # slope: the activation's;
 KINDS = {"gelu": GELU, "relu2": RELU2}
 
 
-class LayeredProgram(ModelProgram):
+class LayeredProgram(MappingProgram):
     def __init__(self, mode: str, config: RunConfig, memory: Memory, B: int, T: int, learns: bool) -> None:
-        ModelProgram.__init__(self, mode, config, memory, B, T, learns)
+        MappingProgram.__init__(self, mode, config, memory, B, T, learns)
         self.head_name = "token_embedding" if self.model.tied_head == "on" else "lm_head"
         self.C, self.H, self.D, self.F = self.model.d_model, self.model.heads, self.model.head_size, self.model.d_mlp
-
-    # --- linear maps -----------------------------------------------------------------------------------------
-
-    def linear(self, x: Tensor, which: str, y: Tensor, residual: Tensor | None = None) -> None:
-        weight, bias = self.weight[which + ".weight"], self.weight.get(which + ".bias")
-        O, I = weight.shape  # noqa: E741
-        self.call("linear", x=x, weight=weight, bias=bias, residual=residual, y=y, N=self.N, O=O, I=I)
-
-    def backward_linear(
-        self,
-        dy: Tensor,
-        x: Tensor,
-        which: str,
-        dx: Tensor,
-        accumulate: int,
-        slope: Tensor | None = None,
-        on_top: int = 0,
-    ) -> None:
-        """dx = dy W (* slope), or with `on_top` added to it, dW (+)= dy^T x, db (+)= column sums of dy."""
-        weight = self.weight[which + ".weight"]
-        dweight, dbias = self.memory.grad[which + ".weight"], self.memory.grad.get(which + ".bias")
-        O, I = weight.shape  # noqa: E741
-        self.call(
-            "linear_backward_input", dy=dy, weight=weight, slope=slope, dx=dx, N=self.N, O=O, I=I, accumulate=on_top
-        )
-        self.call(
-            "linear_backward_weight", dy=dy, x=x, dweight=dweight, dbias=dbias, N=self.N, O=O, I=I,
-            accumulate=accumulate,
-        )  # fmt: skip
 
     # --- norms -----------------------------------------------------------------------------------------------
 
@@ -81,7 +52,7 @@ class LayeredProgram(ModelProgram):
         if not s.which:
             return dy
         dx, gain = self.rows(name, self.C), self.weight[s.which + ".weight"]
-        dgain, dbias = self.memory.grad[s.which + ".weight"], self.memory.grad.get(s.which + ".bias")
+        dgain, dbias = self.memory.grad.get(s.which + ".weight"), self.memory.grad.get(s.which + ".bias")
         if self.model.norm == "rmsnorm":
             self.call(
                 "rmsnorm_backward", dy=dy, x=s.x, gain=gain, rstd=s.rstd, dresidual=residual, dx=dx, dgain=dgain,
@@ -153,10 +124,14 @@ class LayeredProgram(ModelProgram):
             return Bent(h, None, gate_up)
         h = self.rows(block + "h", self.F)
         slope = self.rows(block + "slope", self.F) if self.learns else None
-        weight, bias = self.weight[block + "mlp.fc_in.weight"], self.weight.get(block + "mlp.fc_in.bias")
+        which, added = block + "mlp.fc_in", None
+        if self.adapted(which):
+            added = self.rows(block + "h.adapted", self.F)
+            self.adapt(x, which, added, accumulate=0)
+        weight, bias = self.weight[which + ".weight"], self.weight.get(which + ".bias")
         self.call(
-            "linear_activation", x=x, weight=weight, bias=bias, y=h, slope=slope, N=self.N, O=self.F, I=self.C,
-            kind=KINDS[self.model.activation],
+            "linear_activation", x=x, weight=weight, bias=bias, residual=added, y=h, slope=slope, N=self.N, O=self.F,
+            I=self.C, kind=KINDS[self.model.activation],
         )  # fmt: skip
         return Bent(h, slope, None)
 

@@ -1,6 +1,8 @@
 """The tensors that outlive a run."""
 
 from tinygpt.core.config import VOCAB, RunConfig
+from tinygpt.core.models.adapters import trained_parameters
+from tinygpt.core.models.parameters import parameters
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.ops.sample import CHOICE_WORDS
@@ -14,7 +16,10 @@ class Memory:
     def __init__(self, config: RunConfig, train_bytes: int = 0, val_bytes: int = 0) -> None:
         model = config.model
         N = config.train.batch * model.ctx
-        self.layout = Layout(model)
+        self.layout = Layout(trained_parameters(config))  # of all that is trained
+        # What adapters stand on: it has neither gradients nor slots.
+        self.base_layout = None if config.lora is None else Layout(parameters(model))
+        self.base = None if self.base_layout is None else Tensor("base", (self.base_layout.size,), "frozen")
         optimizer = optimizer_of(config.train)
         size = (self.layout.size,)
         self.weights = Tensor("weights", size, "weight")
@@ -46,13 +51,17 @@ class Memory:
         self.next_logits = Tensor("next_logits", (VOCAB,), "output")
         self.cache_k = [Tensor(f"cache_k.{i}", (model.ctx, model.d_model), "state") for i in range(model.layers)]
         self.cache_v = [Tensor(f"cache_v.{i}", (model.ctx, model.d_model), "state") for i in range(model.layers)]
-        self.weight = self.views(self.weights, "")
-        self.live_weight = self.views(self.live, LIVE + ".") if config.train.average else self.weight
-        self.grad = self.views(self.grads, "d")
+        self.weight = self.with_base(views(self.layout, self.weights, ""))
+        self.live_weight = self.weight
+        if config.train.average:
+            self.live_weight = self.with_base(views(self.layout, self.live, LIVE + "."))
+        self.grad = views(self.layout, self.grads, "d")  # of what is frozen, none
 
-    def views(self, flat: Tensor, prefix: str) -> dict[str, Tensor]:
-        """The tensors inside a flat vector, by name."""
-        return {place.name: flat.view(prefix + place.name, place.shape, place.start) for place in self.layout.places}
+    def with_base(self, trained: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What is trained, and what it stands on."""
+        if self.base_layout is not None and self.base is not None:
+            trained.update(views(self.base_layout, self.base, ""))
+        return trained
 
     def tensors(self) -> list[Tensor]:
         """Those with memory of their own, in the order of the arena."""
@@ -70,19 +79,25 @@ class Memory:
             self.token,
         ]
         rest += [self.position, self.cursor, self.written, self.next_logits]
-        return self.flat() + rest + self.cache_k + self.cache_v
+        base = [] if self.base is None else [self.base]
+        return self.flat() + base + rest + self.cache_k + self.cache_v
 
     def flat(self) -> list[Tensor]:
-        """Those over all parameters."""
+        """Those over all that is trained."""
         live = [] if self.live is self.weights else [self.live]
         return [self.weights, self.grads] + self.slots + live
 
     def named_in(self, programs: list[Program], kept: "list[str]") -> list[Tensor]:
-        """Those that these programs name, the weights, and what else is to be kept."""
-        named = dict.fromkeys(kept + ["weights"], True)
+        """Those that these programs name, the weights with their base, and what else is to be kept."""
+        named = dict.fromkeys(kept + ["weights", "base"], True)
         for program in programs:
             for op in program.ops:
                 for tensor in op.tensors:
                     if tensor is not None:
                         named[tensor.root().name] = True
         return [tensor for tensor in self.tensors() if tensor.name in named]
+
+
+def views(layout: Layout, flat: Tensor, prefix: str) -> dict[str, Tensor]:
+    """The tensors inside a flat vector, by name."""
+    return {place.name: flat.view(prefix + place.name, place.shape, place.start) for place in layout.places}

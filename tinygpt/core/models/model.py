@@ -15,6 +15,8 @@ class ModelProgram(Program):
         self.weight = memory.live_weight if learns else memory.weight  # by name
         self.B, self.T, self.N = B, T, B * T
         self.learns = learns
+        self.scale = 1.0 if config.lora is None else config.lora.scale  # of adapters
+        self.low: dict[str, Tensor] = {}  # what they keep for their gradients, by projection
 
     def rows(self, name: str, width: int) -> Tensor:
         return self.tensor(name, (self.N, width))

@@ -5,16 +5,16 @@ from collections import namedtuple
 
 from tinygpt.core.config import VOCAB, RunConfig
 from tinygpt.core.corpus import validates
+from tinygpt.core.models.adapters import start_purpose, trained_parameters
 from tinygpt.core.models.bigram import BigramDecode, BigramPrefill, BigramProgram
 from tinygpt.core.models.gpt import GptDecode, GptPrefill, GptProgram
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.model import ModelProgram
-from tinygpt.core.models.parameters import parameters
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers import optimizer_of
 from tinygpt.core.plan.layout import merged_name
-from tinygpt.core.rng import BATCH, EVAL, INIT
+from tinygpt.core.rng import BATCH, EVAL
 
 # A model's programs: over whole windows, over a prompt, over one byte more.
 Model = namedtuple("Model", ("whole", "prefill", "decode"))
@@ -57,6 +57,8 @@ def forward_and_backward(config: RunConfig, memory: Memory, mode: str, accumulat
     )  # fmt: skip
     p.call("mean_loss", losses=memory.losses, loss=memory.loss, N=p.N, accumulate=accumulate, count=count)
     p.backward(memory.tokens, dlogits, accumulate)
+    if config.lora is not None:
+        p.drop_unread()  # gradients on their way to what is frozen
     return p
 
 
@@ -165,7 +167,7 @@ def init_program(config: RunConfig, memory: Memory) -> Program:
     """Start values, tensor by tensor, where all is zero."""
     p = Program("init")
     starts = {move.name: move.start for move in memory.layout.moves}
-    every = parameters(config.model)
+    every = trained_parameters(config)
     for index in range(len(every)):
         row = every[index]
         y = memory.weight[merged_name(row.name)]
@@ -173,8 +175,8 @@ def init_program(config: RunConfig, memory: Memory) -> Program:
         if row.std:
             high, low = struct.unpack(">II", struct.pack(">d", row.std))
             p.call(
-                "normal", y=y, P=row.size, start=start, seed=config.train.seed, purpose=INIT, index=index,
-                std_high=high, std_low=low,
+                "normal", y=y, P=row.size, start=start, seed=config.train.seed, purpose=start_purpose(config),
+                index=index, std_high=high, std_low=low,
             )  # fmt: skip
         else:
             p.call("constant", y=y, P=row.size, start=start, value=row.fill)

@@ -124,7 +124,8 @@ def signed(word: int) -> int:
 class Tensor:
     """A named array. `kind` says who owns it:
 
-    weight, grad, slot (what an optimizer keeps): persistent, one entry per parameter;
+    weight, grad, slot (what an optimizer keeps): persistent, one entry per parameter that is trained;
+    frozen: the weights that adapters stand on, which the host writes and programs only read;
     corpus: a text that programs only read;
     input: the host writes it, programs read it;  output: programs write it, the host reads it;
     state: programs and host write it, and it lives from run to run;  temp: lives within a run.
@@ -288,6 +289,17 @@ class Program:
         if arguments:
             raise TinyGPTError(f"a program calls {kernel} with '{sorted(arguments)[0]}', which it does not take")
         self.ops.append(Op(kernel, tensors, dims, scalars))  # type: ignore[arg-type]
+
+    def drop_unread(self) -> None:
+        """Leave out the ops that write nothing but what no op behind them reads."""
+        read: dict[str, bool] = {}
+        kept = []
+        for op in reversed(self.ops):
+            if [tensor for tensor in op.writes() if tensor.kind != "temp" or tensor.root().name in read]:
+                kept.append(op)
+                for tensor in op.reads():
+                    read[tensor.root().name] = True
+        self.ops = list(reversed(kept))
 
     def commit(self) -> None:
         """What is called from here on is kept."""

@@ -8,8 +8,7 @@ A model file keeps the order of `core.parameters`; `moves` says how to go from o
 
 from collections import namedtuple
 
-from tinygpt.core.config import ModelConfig
-from tinygpt.core.models.parameters import Parameter, parameters
+from tinygpt.core.models.parameters import Parameter
 from tinygpt.core.ops.op import ALIGNMENT
 
 LINE = 16  # floats in a 64-byte line, the unit in which the CPU's words count
@@ -25,17 +24,19 @@ def aligned(size: int) -> int:
 
 
 def merged_name(name: str) -> str:
-    """The tensor that holds a parameter: q, k and v share one, and so do a gate and fc_in."""
+    """The tensor that holds a parameter: q, k and v share one, and so do a gate and fc_in; adapters share none."""
+    if ".lora_" in name:
+        return name
     for projection in ("q_proj", "k_proj", "v_proj"):
         name = name.replace("attn." + projection, "attn.qkv")
     return name.replace("mlp.fc_gate", "mlp.fc_in")
 
 
 class Layout:
-    def __init__(self, model: ModelConfig) -> None:
+    def __init__(self, every: list[Parameter]) -> None:
         self.places: list[Place] = []
         self.moves: list[Move] = []
-        every = parameters(model)
+        self.members: dict[str, list[Parameter]] = {}  # the parameters that a tensor holds
         self.size = 0
         self.add([parameter for parameter in every if parameter.decay])
         self.decayed = self.size  # what lies before is subject to weight decay
@@ -52,7 +53,7 @@ class Layout:
                 by_name[name] = []
             by_name[name].append(parameter)
         for name in names:
-            members = by_name[name]
+            members = self.members[name] = by_name[name]
             shape = tuple([sum([member.shape[0] for member in members])] + list(members[0].shape[1:]))
             start = self.size
             for member in members:

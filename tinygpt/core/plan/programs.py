@@ -50,9 +50,13 @@ class MadePrograms:
         raise NotImplementedError
 
     def file_places(self, vectors: list[Tensor]) -> list[list[int]]:
-        """Of vectors over all parameters, in the order of the model file: of each parameter one after the other."""
+        """Of vectors over all that is trained, or of the base, in the order of the model file: of each parameter one
+        after the other."""
         places: list[list[int]] = []
-        for move in sorted(self.memory.layout.moves, key=lambda move: move.offset):
+        layout = self.memory.layout
+        if vectors[0] is self.memory.base and self.memory.base_layout is not None:
+            layout = self.memory.base_layout
+        for move in sorted(layout.moves, key=lambda move: move.offset):
             for vector in vectors:
                 places += self.places(vector, move.start, move.size)
         return places

@@ -9,7 +9,7 @@ import struct
 from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import validates
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.ops.op import float_bits
 from tinygpt.core.ops.record import RING
@@ -35,11 +35,12 @@ UNPLANNED = OF_THE_LOOP + ("lr", "schedule", "warmup", "min_lr", "matrix_lr", "w
 class ProgramEngine(WritingEngine):
     """Steps, measurements and states, over an engine's memory (planned.py) and its texts (writing.py)."""
 
-    def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None) -> None:
-        """`state` is what the model begins with; without one, start values are drawn."""
+    def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None, base: "Any" = None) -> None:
+        """`state` is what it begins with, of all that is trained; without one, start values are drawn. `base` are the
+        weights that adapters stand on."""
         if state is not None:
             self.check_state(state, config)
-        WritingEngine.__init__(self, config, machine, state)
+        WritingEngine.__init__(self, config, machine, state, base)
         self.step = 0  # of the steps asked for, the last
         self.read = 0  # of those whose metrics are read, or begun to be
         self.begun: list[Any] = []  # (the step before a block's first, its last, what the player knows its reading by)
@@ -199,9 +200,10 @@ class ProgramEngine(WritingEngine):
 
     def check_state(self, state: "Any", config: RunConfig) -> None:
         """Refuse the state of another model, or of another optimizer."""
-        count = parameter_count(config.model)
+        count = trained_count(config)
         if len(state.w) != count:
-            raise TinyGPTError(f"the state has {len(state.w):,} parameters, but this model has {count:,}")
+            what = "this model has" if config.lora is None else "these adapters have"
+            raise TinyGPTError(f"the state has {len(state.w):,} parameters, but {what} {count:,}")
         check_slots(config.train, list(state.slots))
 
     def file_places(self) -> "Places":
@@ -219,8 +221,7 @@ class ProgramEngine(WritingEngine):
         else:
             await self.player.write(self.vector_places("weights"), await self.machine.start_values(self.config))
             for name in self.slots:
-                count = parameter_count(self.config.model)
-                await self.player.write(self.vector_places(name), self.machine.zeros(4 * count))
+                await self.player.write(self.vector_places(name), self.machine.zeros(4 * trained_count(self.config)))
         await self.rejoin()
         await self.set_step(0)
         return True

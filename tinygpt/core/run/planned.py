@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 class PlannedEngine(Engine):
     """Takes memory when it is known for what; what lives in it lives on when there are more programs to play."""
 
-    def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None) -> None:
-        """`state` is what the model begins with; without one, start values are drawn."""
+    def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None, base: "Any" = None) -> None:
+        """`state` is what it begins with; without one, start values are drawn. `base` is what adapters stand on."""
+        if (base is None) != (config.lora is None):
+            raise TinyGPTError("adapters, and they alone, stand on weights that are given; this is a bug")
         self.config = config
         self.machine = machine
         self.name = machine.name
-        self.state = state  # not yet in the player
+        self.state, self.base = state, base  # not yet in the player
         self.description = ""  # of the player that was closed
         self.lowered: Any = None
         self.player: Any = None  # a Player, once it is known for what
@@ -53,6 +55,9 @@ class PlannedEngine(Engine):
         before, self.lowered, self.player = (self.lowered, self.player), lowered, player
         self.threads, self.software = player.threads, player.software
         try:
+            if self.base is not None:
+                base, self.base = self.base, None
+                await player.write(self.vector_places("base"), base)
             if before[1] is not None:
                 await self.take_over(before[0], before[1])
                 if LIVE not in [tensor.name for tensor in before[0].tensors]:
@@ -117,7 +122,7 @@ class PlannedEngine(Engine):
         return await self.read_words(name, "f", count)
 
     def vector_places(self, *names: str) -> "Places":
-        """Of vectors over all parameters, in the order of the model file."""
+        """Of vectors over all that is trained, or of the base, in the order of the model file."""
         places: Places = self.lowered.file_places([self.tensor(name) for name in names])
         return places
 

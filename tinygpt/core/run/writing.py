@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class WritingEngine(PlannedEngine):
-    def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None) -> None:
-        PlannedEngine.__init__(self, config, machine, state)
+    def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None, base: "Any" = None) -> None:
+        PlannedEngine.__init__(self, config, machine, state, base)
         self.cached = 0  # rows of the KV cache that are filled
         self.drawn = 0  # bytes of the text that were taken from the player
 

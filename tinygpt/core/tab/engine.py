@@ -9,7 +9,7 @@ import json
 import struct
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.optimizers import slot_names
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
@@ -117,7 +117,7 @@ class TabMachine(Machine):
         lowered = Lowered(config, ["init"])
         places = json.dumps(lowered.file_places([lowered.memory.weights]))
         drawn = await self.page.startValues(json.dumps(lowered.playbook()), places)
-        return Held(drawn, 4 * parameter_count(config.model))
+        return Held(drawn, 4 * trained_count(config))
 
     def zeros(self, size: int) -> Held:
         return Held(self.page.zeros(size), size)

@@ -4,7 +4,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.ops.gpu import Device, Dispatch, Target, ceil_div
 from tinygpt.core.ops.linear import are_pair, backward
 from tinygpt.core.ops.op import Op, Program, Tensor
-from tinygpt.core.plan.gpu.memory import FLAT, GpuPlan, plan_gpu, segments_of
+from tinygpt.core.plan.gpu.memory import FLAT, GpuPlan, base_segments_of, plan_gpu, segments_of
 from tinygpt.core.plan.gpu.playbook import Pipelines, words
 from tinygpt.core.plan.layout import Layout, aligned
 from tinygpt.core.plan.programs import MadePrograms
@@ -65,6 +65,7 @@ class GpuLowered(MadePrograms):
         self.segments = segments_of(self.memory, self.slices, device)
         self.dispatches: dict[str, list[Dispatch]] = {}
         target = Target(device, self.slices, self.segments)
+        self.segments = self.segments + base_segments_of(self.memory, device)
         for mode in modes:
             self.dispatches[mode] = lower_program(self.programs[mode], target)
         self.plan: GpuPlan = plan_gpu(self.tensors, self.segments, self.slices, device, self.dispatches)
@@ -77,7 +78,7 @@ class GpuLowered(MadePrograms):
             buffer, place = self.plan.fixed[tensor.name]
             return [[buffer, 4 * (place + start), 4 * floats]]
         places = []
-        for segment in self.segments:
+        for segment in [one for one in self.segments if tensor.name in one.tensors]:
             begin, end = max(start, segment.start), min(start + floats, segment.start + segment.floats)
             if begin < end:
                 buffer, _ = self.plan.fixed[segment.tensors[tensor.name].name]

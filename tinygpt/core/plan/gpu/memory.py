@@ -11,7 +11,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.ops.gpu import Device, Dispatch, Segment
 from tinygpt.core.ops.op import ALIGNMENT, Tensor
-from tinygpt.core.plan.layout import aligned
+from tinygpt.core.plan.layout import Layout, aligned
 from tinygpt.core.plan.memory import Slot, place
 from tinygpt.core.wording import size_text
 
@@ -20,12 +20,24 @@ if TYPE_CHECKING:
     from tinygpt.core.ops.gpu import Binding
 
 MAX_ABSENT = 4  # inputs, or outputs, that a dispatch may lack
-FLAT = ("weight", "grad", "slot")
+FLAT = ("weight", "grad", "slot", "frozen")
 MAX_BINDINGS = 8  # storage buffers of a dispatch; every WebGPU device has so many
 
 
 def segments_of(memory: Memory, slices: int, device: Device) -> list[Segment]:
-    layout = memory.layout
+    """Of all that is trained."""
+    return cut(memory.layout, memory.flat(), slices, device)
+
+
+def base_segments_of(memory: Memory, device: Device) -> list[Segment]:
+    """Of what adapters stand on, if they do."""
+    if memory.base is None or memory.base_layout is None:
+        return []
+    return cut(memory.base_layout, [memory.base], 1, device)
+
+
+def cut(layout: Layout, vectors: list[Tensor], slices: int, device: Device) -> list[Segment]:
+    """Between two parameters, wherever a binding would show too much."""
     limit = min(device.max_binding, device.max_buffer) // 4 // slices
     cuts = [0]
     for place_ in layout.places:
@@ -41,7 +53,7 @@ def segments_of(memory: Memory, slices: int, device: Device) -> list[Segment]:
         start = cuts[number]
         end = cuts[number + 1] if number + 1 < len(cuts) else layout.size
         decayed = max(0, min(layout.decayed, end) - start)
-        tensors = {t.name: Tensor(f"{t.name}.{number}", (end - start,), t.kind) for t in memory.flat()}
+        tensors = {t.name: Tensor(f"{t.name}.{number}", (end - start,), t.kind) for t in vectors}
         segments.append(Segment(start, end - start, decayed, tensors))
     return segments
 
@@ -61,7 +73,7 @@ class GpuPlan:
         self.nowhere = self.new_buffer(MAX_ABSENT * ALIGNMENT, "absent outputs")
         for segment in segments:
             for whole in tensors:
-                if whole.kind in FLAT:
+                if whole.name in segment.tensors:
                     tensor = segment.tensors[whole.name]
                     self.fixed[tensor.name] = (self.new_buffer(tensor.size * self.copies(tensor), tensor.name), 0)
         inputs = self.new_buffer(0, "inputs")
@@ -89,7 +101,7 @@ class GpuPlan:
             size = aligned(size) * self.slices  # the last line's slices are whole
         if tensor.kind in FLAT and name not in self.fixed:
             for segment in self.segments:
-                if segment.start <= tensor.start < segment.start + segment.floats:
+                if name in segment.tensors and segment.start <= tensor.start < segment.start + segment.floats:
                     buffer, _ = self.fixed[segment.tensors[name].name]
                     return buffer, (first - segment.start) * self.copies(tensor), size
         buffer, start = self.fixed[name] if name in self.fixed else self.temporary[mode][name]

@@ -1,0 +1,66 @@
+"""What a run trains: all of its model's parameters, or adapters (LoRA) beside projections that stay as they are.
+
+    x W^T + b + (x A^T) B^T alpha / rank        A [rank, in], B [out, rank]
+
+A starts normal and B at zero, so before its first step an adapted model is its base, to the bit.
+"""
+
+import math
+
+from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters
+from tinygpt.core.rng import INIT, LORA_INIT
+
+WEIGHT = ".weight"
+LORA_A, LORA_B = ".lora_A", ".lora_B"
+
+
+def trained_parameters(config: RunConfig) -> list[Parameter]:
+    """In the order of a state's vectors."""
+    return parameters(config.model) if config.lora is None else adapter_parameters(config.model, config.lora)
+
+
+def trained_count(config: RunConfig) -> int:
+    if config.lora is None:
+        return parameter_count(config.model)
+    return sum([row.size for row in adapter_parameters(config.model, config.lora)])
+
+
+def start_purpose(config: RunConfig) -> int:
+    """What start values are drawn for: no adapter begins with a model's numbers."""
+    return INIT if config.lora is None else LORA_INIT
+
+
+def adapter_parameters(model: ModelConfig, lora: LoraConfig) -> list[Parameter]:
+    """In the order of the parameters that they stand on, A before B."""
+    require_targets(model, lora)
+    rows = []
+    offset = 0
+    for base in parameters(model):
+        if not is_adapted(base.name, lora):
+            continue
+        outputs, inputs = base.shape
+        # Normalised inputs have variance 1; with this deviation so has x A^T.
+        for ending, shape, std in (
+            (LORA_A, (lora.rank, inputs), 1 / math.sqrt(inputs)),
+            (LORA_B, (outputs, lora.rank), 0.0),
+        ):
+            size = shape[0] * shape[1]
+            rows.append(Parameter(base.name[: -len(WEIGHT)] + ending, shape, offset, size, std, 0.0, True))
+            offset += size
+    return rows
+
+
+def is_adapted(name: str, lora: LoraConfig) -> bool:
+    return is_linear_weight(name) and name.split(".")[-2] in lora.target_list
+
+
+def require_targets(model: ModelConfig, lora: LoraConfig) -> None:
+    there = [row.name.split(".")[-2] for row in parameters(model) if is_linear_weight(row.name)]
+    missing = [name for name in lora.target_list if name not in there]
+    if missing:
+        raise TinyGPTError(
+            f"this model has no {', '.join(missing)} to adapt; "
+            f"it has {', '.join([name for name in PROJECTIONS if name in there]) or 'nothing that can be'}"
+        )
