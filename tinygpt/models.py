@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.files import faults_of
-from tinygpt.runs import RunFolder
+from tinygpt.runs import ADAPTER, RunFolder
 from tinygpt.zoo import named
 
 if TYPE_CHECKING:
@@ -67,7 +67,20 @@ def run_around(path: Path) -> Path | None:
 
 
 def load_model(model: str | os.PathLike[str]) -> Checkpoint:
-    """Whatever MODEL is, as `locate` reads it."""
+    """Whatever MODEL is, as `locate` reads it; a run's adapters on the model that they were trained on."""
     from tinygpt.formats import load_file
+    from tinygpt.formats.adapter_file import load_adapter, merged
 
-    return load_file(locate(model).path)
+    place = locate(model)
+    if place.run is None or place.path.suffix != ADAPTER:
+        return load_file(place.path)
+    adapter = load_adapter(place.path)
+    return merged(load_model(RunFolder(place.run).origin()), adapter, adapter.run)
+
+
+def locate_adapter(adapter: str | os.PathLike[str]) -> Path:
+    """The file of ADAPTER: itself, or of a run, or RUN@last, that of its best checkpoint, or of that one."""
+    place = locate(adapter)
+    if place.path.suffix != ADAPTER:
+        raise TinyGPTError(f"{adapter}: this is no adapter, but a model; an adapter's name ends in {ADAPTER}")
+    return place.path

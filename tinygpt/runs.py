@@ -3,7 +3,8 @@
 config.toml            every setting, the corpus with its sha256, and the engine; `train --config` takes it
 metrics.jsonl          one JSON object per line: steps, validations, exams, and how long each session took on what
 samples.txt            what the model wrote on the way
-checkpoints/last.tinygpt, checkpoints/best.tinygpt, and those that are kept, as checkpoints/step-000500.tinygpt
+checkpoints/last.tinygpt, checkpoints/best.tinygpt, and those that are kept, as checkpoints/step-000500.tinygpt;
+                       of a run that trains adapters .safetensors files, of which only the last can be gone on from
 loss.png               drawn when the run ends or is interrupted, or when one that was killed is resumed
 .lock                  there while a process trains
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
@@ -36,7 +38,8 @@ METRICS = {
 }
 LOCK = ".lock"
 PARTIAL = ".*.partial"
-KEPT_NAME = re.compile(r"step-(\d{6,})\.tinygpt")
+KEPT_NAME = re.compile(r"step-(\d{6,})\.(tinygpt|safetensors)")
+MODEL, ADAPTER = ".tinygpt", ".safetensors"  # what a checkpoint is, by its name's end
 SAMPLE_HEADER = "──── step {step} ────"
 SAMPLE_STEP = re.compile(rb"^" + re.escape(SAMPLE_HEADER).replace(r"\{step\}", r"(\d+)").encode() + rb"$", re.MULTILINE)
 
@@ -116,16 +119,25 @@ class RunFolder:
             return True
 
     def checkpoint(self, kind: str) -> Path:
-        """Where the "last" or the "best" checkpoint is kept."""
-        return self.checkpoints / f"{kind}.tinygpt"
+        """Where the "last" or the "best" checkpoint is kept: a model, or of a run that trains them adapters."""
+        adapter = self.checkpoints / f"{kind}{ADAPTER}"
+        return adapter if adapter.exists() else adapter.with_suffix(MODEL)
 
     def kept(self, step: int) -> Path:
         """Where the checkpoint of a step is kept for good."""
         return self.checkpoint(f"step-{step:06}")
 
     def kept_steps(self) -> list[int]:
-        found = [KEPT_NAME.fullmatch(path.name) for path in self.checkpoints.glob("step-*.tinygpt")]
+        found = [KEPT_NAME.fullmatch(path.name) for path in self.checkpoints.glob("step-*")]
         return sorted(int(match[1]) for match in found if match)
+
+    def origin(self) -> str:
+        """The model that the run began with, or whose adapters it trains, as its config.toml names it."""
+        with faults_of(self.config, "read"):
+            stated = tomllib.loads(self.config.read_text(encoding="utf-8")).get("origin", {}).get("model")
+        if not isinstance(stated, str):
+            raise TinyGPTError(f"{self.config} does not say which model it stands on: its [origin] is missing")
+        return stated
 
     def never_saved(self) -> bool:
         """Whether the run was killed before its first checkpoint, so that it starts from its settings alone."""
@@ -155,11 +167,17 @@ class RunFolder:
         What it will be resumed with is on disk before it.
         """
         from tinygpt.formats import save_tinygpt
+        from tinygpt.formats.adapter_file import Adapter, save_adapter
 
         with writing(self.metrics):
             if self._metrics_file is not None:
                 os.fsync(self._metrics_file.fileno())
-        save_tinygpt(self.kept(checkpoint.state.step) if kind == "kept" else self.checkpoint(kind), checkpoint)
+        target = self.kept(checkpoint.state.step) if kind == "kept" else self.checkpoint(kind)
+        if checkpoint.config.lora is None:
+            save_tinygpt(target, checkpoint)
+        else:
+            adapter = Adapter(self.path.resolve().name, (checkpoint.origin or {})["sha256"], checkpoint)
+            save_adapter(target.with_suffix(ADAPTER), adapter, include_optimizer=kind == "last")
 
     def close(self) -> None:
         if self._metrics_file is not None:

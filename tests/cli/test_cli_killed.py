@@ -105,17 +105,6 @@ def test_a_lost_checkpoint_is_not_trained_over(text_file: Path, tmp_path: Path) 
     assert len(metrics(run)) == 3
 
 
-def test_an_adapter_killed_in_its_first_save_can_go_on(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "whale.safetensors"
-    arguments = ["lora", "train", straight_run, "--file", text_file, "--steps", 3, "--threads", 1]
-    save = "original(*arguments, **more)"
-    killed_at("tinygpt.formats.adapter_file", "module", "save_adapter", *arguments, "--out", out, after=save)
-    (tmp_path / ".whale.safetensors.0123abcd.partial").touch()
-    assert f"--resume {out}" in one_line_error(tinygpt(*arguments, "--out", out))
-    succeed(*arguments, "--resume", out)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["whale.last.safetensors", "whale.safetensors"]
-
-
 @contextmanager
 def training(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is in the middle of its training, until it is killed here."""
@@ -140,15 +129,6 @@ def test_a_second_process_is_kept_out_and_a_dead_one_keeps_nobody_out(
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     succeed("train", "--resume", run, "--quiet")
     assert_as_never_killed(run, straight_run)
-
-
-def test_a_second_process_is_kept_from_an_adapter(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "whale.safetensors"
-    arguments = ["lora", "train", straight_run, "--file", text_file, "--steps", 9, "--threads", 1]
-    with training(*arguments, "--out", out):
-        for flag in ("--out", "--resume"):
-            assert f"another process is training {out}" in one_line_error(tinygpt(*arguments, flag, out))
-    succeed(*arguments, "--resume", out)
 
 
 def test_two_new_runs_never_share_a_folder(tmp_path: Path) -> None:

@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 from cli_helpers import TINY, metrics, one_line_error, process, succeed, tinygpt
 
-from tinygpt.core.config import LoraConfig, SampleConfig
+from tinygpt.core.config import SampleConfig
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.engines.select import EngineChoice, make_engine
-from tinygpt.formats import load_tinygpt
-from tinygpt.formats.adapter_file import load_adapter
 from tinygpt.models import load_model
 from tinygpt.runs import RunFolder, newest_run
 
@@ -180,100 +178,6 @@ def test_eval_needs_a_text_it_can_know(straight_run: Path, tmp_path: Path) -> No
     assert len(set(of_run)) == 1
     assert "--split must be" in one_line_error(tinygpt("eval", straight_run, "--split", "test"))
     assert ".csv or .npy" in one_line_error(tinygpt("eval", straight_run, "--per-byte", tmp_path / "a.txt"))
-
-
-@pytest.fixture(scope="module")
-def adapter(straight_run: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("adapters") / "animals.safetensors"
-    few = ["--steps", 20, "--eval-every", 10, "--rank", 2, "--lr", 0.01, "--threads", 1, "--set", "sample_every=0"]
-    result = succeed("lora", "train", straight_run, "--file", text_file, "--out", path, *few)
-    assert "Wrote" in result.stdout and "best validation loss" in result.stdout
-    return path
-
-
-def test_an_adapter_is_small_and_says_what_it_is(adapter: Path) -> None:
-    assert adapter.stat().st_size < 8_000
-    described = succeed("lora", "info", adapter).stdout
-    shape = f"2, alpha 16, on {LoraConfig().targets}"
-    for part in ("animals", "d_model 16", shape, "20 steps on animals.txt", "best val"):
-        assert part in described, part
-
-
-def test_an_adapter_is_not_overwritten(adapter: Path, straight_run: Path, text_file: Path) -> None:
-    command = ["lora", "train", straight_run, "--file", text_file, "--out", adapter]
-    assert "exists already" in one_line_error(tinygpt(*command))
-
-
-def test_an_adapter_is_not_taken_for_a_model(adapter: Path) -> None:
-    for command in ("sample", "inspect"):
-        assert "this is an adapter" in one_line_error(tinygpt(command, adapter))
-
-
-def test_an_adapter_has_one_name(adapter: Path, straight_run: Path, text_file: Path, tmp_path: Path) -> None:
-    train = ["lora", "train", straight_run, "--file", text_file]
-    out, last = tmp_path / "whale", tmp_path / "whale.last.safetensors"
-    for flag in ("--out", "--resume"):
-        assert one_line_error(tinygpt(*train, flag, out)).endswith(f"say {flag} {out}.safetensors")
-        assert one_line_error(tinygpt(*train, flag, last)).endswith(f"the adapter itself, {flag} {out}.safetensors")
-    shutil.copy(adapter.with_name("animals.last.safetensors"), last)
-    resumed = tinygpt(*train, "--resume", f"{out}.safetensors", "--steps", 30)
-    assert f"there is no {out}.safetensors" in one_line_error(resumed)
-    assert [path.name for path in tmp_path.iterdir()] == [last.name]
-    assert "sample.tokens is none" in one_line_error(tinygpt(*train, "--out", out, "--set", "sample.tokens=5"))
-
-
-def test_json_lines_of_an_adapter_start_and_end(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
-    out = tmp_path / "whale.safetensors"
-    few = ["--steps", 3, "--rank", 1, "--threads", 1, "--set", "sample_every=0", "--json"]
-    command = ["lora", "train", straight_run, "--file", text_file, *few]
-    result = succeed(*command, "--out", out)
-    events = [json.loads(line) for line in result.stdout.splitlines()]
-    start, end = events[0], events[-1]
-    assert [event["event"] for event in events[:3]] == ["start", "checkpoint", "step"]
-    assert (start["adapter"], start["model"], start["lora"]["rank"]) == (str(out), str(straight_run), 1)
-    assert start["parameters"] == load_adapter(out).run.state.w.size and start["config"]["train"]["steps"] == 3
-    losses = [event["loss"] for event in events if event["event"] == "step"]
-    assert (end["event"], end["reason"], end["step"], end["adapter"]) == ("end", "finished", 3, str(out))
-    assert end["train_loss"] == pytest.approx(sum(losses) / 3)
-    full = "import os\ndef full(descriptor): raise OSError(28, 'No space left on device')\nos.fsync = full"
-    failed = process(*command, "--out", tmp_path / "other.safetensors", before=full)
-    assert json.loads(failed.stdout.splitlines()[-1])["reason"] == "failed" and failed.returncode == 1
-
-
-def test_merged_is_what_the_adapter_does(adapter: Path, straight_run: Path, text_file: Path, tmp_path: Path) -> None:
-    merged = tmp_path / "merged.tinygpt"
-    succeed("lora", "merge", straight_run, adapter, merged)
-    assert (load_tinygpt(merged).lora or {})["rank"] == 2
-    assert "merged     with the adapter animals: rank 2, alpha 16, on" in succeed("inspect", merged).stdout
-    assert "merged" not in succeed("inspect", straight_run).stdout
-    assert json.loads(succeed("inspect", merged, "--json").stdout)["lora"]["name"] == "animals"
-    succeed("lora", "merge", straight_run, adapter, tmp_path / "merged.safetensors")
-    assert load_model(tmp_path / "merged.safetensors").lora == load_tinygpt(merged).lora
-    unnamed = tinygpt("lora", "merge", straight_run, adapter, tmp_path / "merged")
-    assert "does not tell the format" in one_line_error(unnamed)
-    base, on_top, plain = (
-        json.loads(succeed("eval", *model, "--file", text_file, "--json").stdout)["loss"]
-        for model in ([straight_run], [straight_run, "--adapter", adapter], [merged])
-    )
-    assert on_top == plain < base
-    raw = ["--raw", "--tokens", 20, "--threads", 1]
-    assert (
-        succeed("sample", straight_run, "--adapter", adapter, *raw).stdout_bytes
-        == succeed("sample", merged, *raw).stdout_bytes
-    )
-    assert "was trained on" in one_line_error(tinygpt("lora", "merge", merged, adapter, tmp_path / "twice.tinygpt"))
-
-
-def test_compare_sets_two_models_side_by_side(adapter: Path, straight_run: Path, text_file: Path) -> None:
-    quick = ["--tokens", 20, "--threads", 1]
-    result = succeed("compare", straight_run, "--adapter", adapter, "--file", text_file, *quick)
-    losses = [
-        float(word) for word in result.stdout.replace(",", " ").split() if word.count(".") == 1 and word[0].isdigit()
-    ]
-    assert result.stdout.count("bits per byte") == 2 and losses[2] < losses[0]
-    same = succeed("compare", straight_run, straight_run / "checkpoints/best.tinygpt", *quick)
-    assert "straight" in same.stdout
-    assert "what to compare with" in one_line_error(tinygpt("compare", straight_run))
 
 
 def test_convert_there_and_back(straight_run: Path, tmp_path: Path) -> None:

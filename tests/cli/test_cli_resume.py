@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, tinygpt
 
-from tinygpt.cli.adapters import AdapterHost, last_of
 from tinygpt.formats import Checkpoint, load_tinygpt
-from tinygpt.formats.adapter_file import load_adapter
 from tinygpt.formats.checkpoint import vectors_of
 from tinygpt.runs import SAMPLE_STEP, RunFolder
 
@@ -203,91 +201,6 @@ def test_a_model_edited_in_config_toml_is_refused(text_file: Path, tmp_path: Pat
     config = run / "config.toml"
     config.write_text(config.read_text().replace("layers = 1", "layers = 2"))
     assert "undo the change to [model]" in one_line_error(tinygpt("train", "--resume", run, "--steps", 4))
-
-
-# Adapters
-
-
-ADAPTER_STEPS = ["--steps", 40, "--eval-every", 10, "--lr", 0.01, "--threads", 1, "--set", "sample_every=0"]
-
-
-def adapter_arguments(model: Path, text: Path, out: Path, *more: object) -> list[object]:
-    return ["lora", "train", model, "--file", text, "--out", out, *ADAPTER_STEPS, *more]
-
-
-@pytest.fixture(scope="module")
-def straight_adapter(straight_run: Path, text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("adapters") / "straight.safetensors"
-    succeed(*adapter_arguments(straight_run, text_file, out))
-    return out
-
-
-def assert_same_adapter(one: Path, other: Path) -> None:
-    """The best one, and all that the next step would depend on."""
-    for a, b in ((one, other), (last_of(one), last_of(other))):
-        x, y = load_adapter(a), load_adapter(b)
-        assert (x.lora, x.base_sha256, x.run.config) == (y.lora, y.base_sha256, y.run.config)
-        assert x.run.progress.as_dict() == y.run.progress.as_dict() and x.run.state.step == y.run.state.step
-        for v, w in zip(vectors_of(x.run.state), vectors_of(y.run.state), strict=True):
-            np.testing.assert_array_equal(np.asarray(v), np.asarray(w))
-    assert load_adapter(last_of(one)).run.state.slots.keys() == {"m", "v"}
-
-
-@pytest.mark.parametrize("step", [5, 25])  # before the first validation, and between two
-def test_ctrl_c_saves_the_adapter_and_the_resumed_one_is_the_same(
-    step: int, straight_run: Path, straight_adapter: Path, text_file: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
-    emit = AdapterHost.emit
-
-    def emit_and_signal(self: AdapterHost, event: dict[str, Any]) -> None:
-        emit(self, event)
-        if event["event"] == "step" and event["step"] == step:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    out = tmp_path / "adapter.safetensors"
-    with monkeypatch.context() as patch:
-        patch.setattr(AdapterHost, "emit", emit_and_signal)
-        stopped = tinygpt(*adapter_arguments(straight_run, text_file, out))
-    assert stopped.exit_code == 130 and out.exists()
-    assert load_adapter(last_of(out)).run.state.step in range(step, 40)
-    again = next(line for line in stopped.stdout.splitlines() if line.startswith("Go on with: tinygpt "))
-    assert again.endswith(f"lora train {straight_run} --resume {out} --threads 1")
-    assert "resumed" in succeed(*again.removeprefix("Go on with: tinygpt ").split()).stdout
-    assert_same_adapter(straight_adapter, out)
-
-
-def test_an_adapter_is_trained_further(
-    straight_run: Path, straight_adapter: Path, text_file: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "adapter.safetensors"
-    succeed(*adapter_arguments(straight_run, text_file, out, "--steps", 20))
-    resume = ["lora", "train", straight_run, "--resume", out, "--threads", 1]
-    assert "it is finished" in succeed(*resume).stdout and load_adapter(last_of(out)).run.state.step == 20
-    succeed(*resume, "--steps", 40)
-    a, b = (load_adapter(last_of(path)).run.state for path in (straight_adapter, out))
-    assert a.w.tobytes() == b.w.tobytes()
-
-
-def test_what_a_resumed_adapter_cannot_change(
-    straight_run: Path, straight_adapter: Path, text_file: Path, tmp_path: Path
-) -> None:
-    def fault(*flags: object, model: Path = straight_run, resume: Path = straight_adapter) -> str:
-        return one_line_error(tinygpt("lora", "train", model, "--resume", resume, "--steps", 50, *flags))
-
-    other_text = tmp_path / "other.txt"
-    other_text.write_bytes(text_file.read_bytes() + b"one more line\n")
-    other_model = straight_run.parent / "other.tinygpt"
-    succeed("lora", "merge", straight_run, straight_adapter, other_model)
-    assert "keeps its rank: 8 cannot become 4" in fault("--rank", 4)
-    assert "keeps its val_fraction" in fault("--set", "val_fraction=0.5")
-    assert "is not the text of that run" in fault("--file", other_text)
-    assert "was trained on other base weights" in fault(model=other_model)
-    assert "was trained on other base weights" in fault("--steps", 40, model=other_model)  # with nothing left to do
-    assert "there is no" in fault(resume=tmp_path / "missing.safetensors")
-    assert "--out, or the one to go on with" in fault("--out", tmp_path / "new.safetensors")
-    assert "go on with --resume" in one_line_error(
-        tinygpt(*adapter_arguments(straight_run, text_file, straight_adapter))
-    )
 
 
 def test_a_run_that_diverged_goes_on_from_the_step_it_names(tmp_path: Path) -> None:

@@ -12,30 +12,22 @@ from typing import Any
 import pytest
 from cli_helpers import CALM, ENVIRONMENT, TINY, command, process
 
-from tinygpt.cli.adapters import last_of
 from tinygpt.formats import load_tinygpt
-from tinygpt.formats.adapter_file import load_adapter
 
 LONG = ["--steps", 100_000, "--threads", 1]
 needs_full_device = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 
 
-def training(kind: str, model: Path, text: Path, folder: Path) -> tuple[list[object], Any]:
+def training(text: Path, folder: Path) -> tuple[list[object], Any]:
     """A command that would train for long, and how to read the step that it saved."""
-    if kind == "train":
-        run = folder / "run"
-        arguments = ["train", "--preset", "tiny", *TINY, *CALM, *LONG, "--file", text, "--out", run]
-        return arguments, lambda: load_tinygpt(run / "checkpoints/last.tinygpt").state.step
-    out = folder / "adapter.safetensors"
-    arguments = ["lora", "train", model, "--file", text, "--out", out, "--eval-every", 10, *LONG]
-    return arguments, lambda: load_adapter(last_of(out)).run.state.step
+    run = folder / "run"
+    arguments = ["train", "--preset", "tiny", *TINY, *CALM, *LONG, "--file", text, "--out", run]
+    return arguments, lambda: load_tinygpt(run / "checkpoints/last.tinygpt").state.step
 
 
-@pytest.mark.parametrize(("kind", "lines"), [("train", 1), ("train", 8), ("lora", 6)])
-def test_a_reader_that_goes_away_ends_a_saved_run(
-    kind: str, lines: int, straight_run: Path, text_file: Path, tmp_path: Path
-) -> None:
-    arguments, saved_step = training(kind, straight_run, text_file, tmp_path)
+@pytest.mark.parametrize("lines", [1, 8])
+def test_a_reader_that_goes_away_ends_a_saved_run(lines: int, text_file: Path, tmp_path: Path) -> None:
+    arguments, saved_step = training(text_file, tmp_path)
     with subprocess.Popen(
         command(*arguments), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
@@ -50,9 +42,8 @@ def test_a_reader_that_goes_away_ends_a_saved_run(
 
 
 @needs_full_device
-@pytest.mark.parametrize("kind", ["train", "lora"])
-def test_a_full_stdout_ends_a_saved_run(kind: str, straight_run: Path, text_file: Path, tmp_path: Path) -> None:
-    arguments, saved_step = training(kind, straight_run, text_file, tmp_path)
+def test_a_full_stdout_ends_a_saved_run(text_file: Path, tmp_path: Path) -> None:
+    arguments, saved_step = training(text_file, tmp_path)
     with open("/dev/full", "w") as full:
         done = process(*arguments, stdout=full)
     said = done.stderr.decode().splitlines()
@@ -61,9 +52,9 @@ def test_a_full_stdout_ends_a_saved_run(kind: str, straight_run: Path, text_file
     assert any("everything is saved" in line for line in said) and not any("Traceback" in line for line in said)
 
 
-def test_a_terminal_that_is_gone_ends_a_saved_run(text_file: Path, straight_run: Path, tmp_path: Path) -> None:
+def test_a_terminal_that_is_gone_ends_a_saved_run(text_file: Path, tmp_path: Path) -> None:
     """The panel's own thread draws to it, too."""
-    arguments, saved_step = training("train", straight_run, text_file, tmp_path)
+    arguments, saved_step = training(text_file, tmp_path)
     ours, terminal = pty.openpty()
     with subprocess.Popen(
         command(*arguments), env=ENVIRONMENT, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True

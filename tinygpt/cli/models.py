@@ -12,7 +12,7 @@ from tinygpt.cli.output import Output
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import left_out_sentence
 from tinygpt.engines.select import EngineChoice, make_engine, settle
-from tinygpt.models import load_model
+from tinygpt.models import load_model, locate_adapter
 from tinygpt.runs import RUNS, newest_run
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ NewestModelPath = Annotated[
     Path | None,
     typer.Argument(metavar="MODEL", help=f"{MODEL_HELP} [dim]\\[default: the newest run][/dim]", show_default=False),
 ]
-AdapterPath = Annotated[Path | None, option("--adapter", help="put this LoRA adapter on the model", panel="Model")]
+AdapterPath = Annotated[
+    Path | None,
+    option("--adapter", help="put this LoRA adapter on the model: a file, or a run of `lora train`", panel="Model"),
+]
 
 
 def or_newest(path: Path | None) -> Path:
@@ -57,15 +60,11 @@ def warn_of_left_out(path: Path, checkpoint: Checkpoint) -> None:
 
 def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
     """The plain model that base and adapter make together. Its optimizer state is gone."""
-    from dataclasses import replace
+    from tinygpt.formats import adapter_file
 
-    from tinygpt.engines.base import State
-    from tinygpt.formats.adapter_file import load_adapter, merged_weights
-
-    adapter = load_adapter(adapter_path)
+    adapter = adapter_file.load_adapter(locate_adapter(adapter_path))
     warn_of_left_out(adapter_path, adapter.run)
-    weights = merged_weights(base.config.model, base.state.w, adapter)
-    return replace(base, state=State(base.state.step, weights), lora=adapter.describe())
+    return adapter_file.merged(base, adapter, base)
 
 
 def on_engine(checkpoint: Checkpoint, choice: EngineChoice, work: Work) -> tuple[Engine, str]:

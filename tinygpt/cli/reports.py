@@ -14,6 +14,7 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import corpus_advice
+from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.run.exam import ON_THE_WAY, SHOWN
 from tinygpt.core.run.progress import Progress
@@ -95,19 +96,23 @@ class RunReport:
     def before(self, progress: Progress, display: Display, exam: Exam | None = None) -> None:
         """Model, machine, text, amount of work, and what does not fit."""
         run, model, train = self.settings.run, self.settings.run.model, self.settings.run.train
-        count = parameter_count(model)
+        count = trained_count(run)
         train_bytes, val_bytes = len(self.texts.train), len(self.texts.val)
         windows = train.batch * train.grad_accum * self.engine.replicas
         tokens = train.steps * windows * model.ctx
         amount = f"{tokens:,} tokens, {tokens / train_bytes:.2f} epochs"
         facts = [
-            ("model", f"{self.settings.preset}: {model.describe()}; {count:,} parameters"),
+            ("model", f"{self.settings.preset}: {model.describe()}; {parameter_count(model):,} parameters"),
             ("engine", with_reason(self.engine, self.why)),
             ("corpus", self.texts.describe()),
             ("run", f"{train.steps:,} steps of {windows} × {model.ctx} bytes: {amount}"),
         ]
         if self.settings.origin.model:
             facts.insert(1, ("origin", self.settings.origin.describe()))
+        if run.lora is not None:
+            facts.insert(
+                2, ("adapters", f"{run.lora.describe()}; {count:,} parameters, the only ones that are trained")
+            )
         if exam is not None:
             facts.append(("exam", f"{len(exam.questions)} questions that the text never asks; {ON_THE_WAY} on the way"))
         if progress.step:
@@ -118,6 +123,8 @@ class RunReport:
         start = start_event(run, progress, self.engine, self.texts.corpus, parameters=count)
         if self.why:
             start["why"] = self.why
+        if run.lora is not None:
+            start["lora"] = run.lora.as_dict()
         if self.texts.validation is not None:
             start["validation"] = corpus_facts(self.texts.validation)
         display.event(start | self.where_event())
@@ -179,3 +186,6 @@ class RunReport:
         opening = opening_words(self.texts.corpus.text)
         prompt = f" --prompt {shlex.quote(opening)}" if opening else ""
         self.output.say(f"Sample from it: tinygpt sample {self.where}{prompt}")
+        if self.settings.run.lora is not None:
+            base = shlex.quote(self.settings.origin.model)
+            self.output.say(f"See what it changes: tinygpt compare {base} --adapter {self.where}{prompt}")

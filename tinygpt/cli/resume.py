@@ -26,12 +26,17 @@ if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
 
 
-def resumed_job(folder: RunFolder, changes: Changes, texts: TextFlags, output: Output) -> Job:
-    from tinygpt.formats import load_tinygpt
-
+def resumed_job(
+    folder: RunFolder, changes: Changes, texts: TextFlags, output: Output, moved: Origin | None = None
+) -> Job:
+    """`moved` is where the model lies now that the run began with."""
     settings = read_settings(folder.config).with_values("sample", changes["sample"])
+    if moved is not None:
+        settings = replace(settings, origin=moved._replace(sha256=settings.origin.sha256))
     settings.run.model.going_on(**changes["model"])
-    checkpoint = None if folder.never_saved() else load_tinygpt(folder.checkpoint("last"))
+    if settings.run.lora is not None:
+        settings.run.lora.going_on(**changes.get("lora", {}))
+    checkpoint = None if folder.never_saved() else last_of(folder, settings)
     if checkpoint is not None and checkpoint.config.model != settings.run.model:
         raise TinyGPTError(
             f"{folder.config} describes another model than the checkpoint beside it: undo the change to [model]"
@@ -43,9 +48,24 @@ def resumed_job(folder: RunFolder, changes: Changes, texts: TextFlags, output: O
         draw(folder, settings)  # the process before was killed
     train = resumed_training(settings.run.train, changes["train"], progress, output)
     settings = texts.moved(settings.with_values("train", train.as_dict()))
-    begins = checkpoint is None and settings.origin.model
-    weights = open_origin(settings.origin)[0].state.w if begins else None
+    needed = settings.origin.model and (checkpoint is None or settings.run.lora is not None)
+    weights = open_origin(settings.origin)[0].state.w if needed else None
     return Job(settings, folder=folder, resumed=checkpoint, weights=weights)
+
+
+def last_of(folder: RunFolder, settings: TrainSettings) -> Checkpoint:
+    from tinygpt.formats import load_tinygpt
+    from tinygpt.formats.adapter_file import load_adapter
+
+    if settings.run.lora is None:
+        return load_tinygpt(folder.checkpoint("last"))
+    adapter = load_adapter(folder.checkpoint("last"))
+    if adapter.lora != settings.run.lora or adapter.base_sha256 != settings.origin.sha256:
+        raise TinyGPTError(
+            f"{folder.config} describes other adapters than the checkpoint beside it: undo the change to [lora] or "
+            f"[origin]"
+        )
+    return adapter.run
 
 
 def resumed_file(file: Path, changes: Changes, texts: TextFlags, output: Output) -> Job:

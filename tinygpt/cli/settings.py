@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinygpt.cli.choices import NO_TEXT, START_VALUES, DataChoice, Origin
-from tinygpt.core.config import OPTIONS, ModelConfig, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import OPTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.core.models.adapters import require_targets
 from tinygpt.core.presets import (
     DEFAULT_PRESET,
     DEFAULT_RECIPE,
@@ -82,7 +83,7 @@ class TrainSettings:
             return replace(self, prompt=prompt, sample=self.sample.replace(**others))
         model = self.run.model.replace(**values) if section == "model" else self.run.model
         train = self.run.train.replace(**values) if section == "train" else self.run.train
-        return replace(self, run=RunConfig(model, train))
+        return replace(self, run=RunConfig(model, train, self.run.lora))
 
     def with_default_text(self) -> TrainSettings:
         """The text of the model's size, where none is named."""
@@ -96,6 +97,10 @@ class TrainSettings:
 
     def checked(self) -> TrainSettings:
         """These settings, once they agree with one another."""
+        if self.run.lora is not None:
+            if not self.origin.model:
+                raise TinyGPTError("adapters stand on a model: name it in [origin], or leave the section [lora] out")
+            require_targets(self.run.model, self.run.lora)
         fraction = self.run.train.val_fraction
         if self.validation != NO_TEXT and fraction:
             raise TinyGPTError(
@@ -114,6 +119,7 @@ class TrainSettings:
 
         apart = {} if self.validation == NO_TEXT else {"validation": self.validation.stated()}
         origin = {} if self.origin == START_VALUES else {"origin": self.origin._asdict()}
+        lora = {} if self.run.lora is None else {"lora": self.run.lora.as_dict()}
         return tomli_w.dumps(
             {
                 "preset": self.preset,
@@ -123,6 +129,7 @@ class TrainSettings:
                 "data": self.data.stated(),
                 **apart,
                 **origin,
+                **lora,
                 "sample": {**self.sample.as_dict(), "prompt": self.prompt},
                 "engine": self.engine._asdict(),
             }
@@ -157,7 +164,7 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def settings_of(tables: dict[str, Any], base: TrainSettings | None = None) -> TrainSettings:
-    known = ["preset", "recipe", *SECTIONS, "data", "validation", "origin", "engine"]
+    known = ["preset", "recipe", *SECTIONS, "data", "validation", "origin", "lora", "engine"]
     for name in tables:
         if name not in known:
             raise TinyGPTError(f"there is no section '{name}'{instead(name, known)}")
@@ -173,6 +180,9 @@ def settings_of(tables: dict[str, Any], base: TrainSettings | None = None) -> Tr
         settings = settings.with_values(section, table(tables, section))
     if "origin" in tables:
         settings = replace(settings, origin=Origin(**typed_table("origin", table(tables, "origin"), Origin)))
+    if "lora" in tables:
+        lora = LoraConfig(**table(tables, "lora"))
+        settings = replace(settings, run=RunConfig(settings.run.model, settings.run.train, lora))
     engine = EngineChoice(**typed_table("engine", table(tables, "engine"), EngineChoice))
     return replace(settings, data=text_of(tables, "data"), engine=engine).checked()
 

@@ -41,7 +41,7 @@ class Job:
     """A run to do: a new one in `out` (None: a numbered folder), or the one in `folder`.
 
     It goes on from where `resumed` stands, or begins at step 0: with the weights of the model it has its origin in,
-    or with start values.
+    or with start values. Where it trains adapters, those weights are what they stand on.
     """
 
     settings: TrainSettings
@@ -57,7 +57,7 @@ class Job:
 
         if self.resumed is not None:
             return self.resumed.state
-        return None if self.weights is None else State(0, self.weights)
+        return None if self.weights is None or self.settings.run.lora is not None else State(0, self.weights)
 
 
 class RunHost(ScreenHost):
@@ -118,7 +118,7 @@ def execute(job: Job, output: Output) -> None:
     check_corpus(run, len(texts.train))
     progress = Progress() if job.resumed is None else job.resumed.progress
     choice, why = settle(job.settings.engine, run, Work(run.train.steps - progress.step))
-    engine = make_engine(run, choice, job.state())
+    engine = make_engine(run, choice, job.state(), None if run.lora is None else job.weights)
     run_now(engine.load_corpus(texts.train, texts.val))
     settings = replace(with_texts(job.settings, texts), engine=choice)
     with ExitStack() as held:
@@ -154,8 +154,10 @@ def train_in(
         host = RunHost(output, display, stop, folder=folder, settings=settings, journals=journals)
         host.last_losses.extend(event["loss"] for event in past if event["event"] == "step")
         prompt = settings.prompt.encode()
-        # The coach knows losses of prose: of a task, what can be foretold is another share of a line.
-        coach = coach_of(run, len(texts.train), engine.replicas) if exam is None else None
+        # The coach knows losses of prose: of a task, what can be foretold is another share of a line. And he knows
+        # models that begin with nothing, all of whose weights learn.
+        knows = exam is None and run.lora is None
+        coach = coach_of(run, len(texts.train), engine.replicas) if knows else None
         sizes = len(texts.train), len(texts.val)
         pace = None if foreseen is None else foreseen.pace()
         trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach, exam, pace)
@@ -187,7 +189,8 @@ def prepared_folder(job: Job, settings: TrainSettings, corpus: str, progress: Pr
         folder = RunFolder.create(job.out)
     else:
         stem = Path(corpus).stem if settings.data.file else corpus.split("/")[-1]
-        folder = create_numbered(RUNS, f"{settings.preset}-{stem}")
+        what = settings.preset if settings.run.lora is None else f"{settings.preset}-lora"
+        folder = create_numbered(RUNS, f"{what}-{stem}")
     folder.write_config(settings.as_toml())
     if job.folder is None and job.resumed is not None:
         for kind in ("last", "best") if progress.best_step == progress.step else ("last",):

@@ -238,6 +238,9 @@ class LoraConfig(Settings):
     def scale(self) -> float:
         return self.alpha / self.rank
 
+    def describe(self) -> str:
+        return f"rank {self.rank}, alpha {self.alpha:g}, on {self.targets}"
+
 
 class SampleConfig(Settings):
     SECTION = "sample"

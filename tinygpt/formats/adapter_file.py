@@ -78,6 +78,14 @@ def merged_weights(model: ModelConfig, weights: FloatArray, adapter: Adapter) ->
     return merged
 
 
+def merged(base: Checkpoint, adapter: Adapter, told: Checkpoint) -> Checkpoint:
+    """The plain model that base and adapter make together, with what is `told` of it: the base's story, or the
+    adapter's. Nothing of an optimizer is left."""
+    weights = merged_weights(base.config.model, base.state.w, adapter)
+    config = RunConfig(base.config.model, told.config.train)
+    return replace(told, config=config, state=State(told.state.step, weights), lora=adapter.describe())
+
+
 def save_adapter(path: str | os.PathLike[str], adapter: Adapter, *, include_optimizer: bool = False) -> None:
     """Write a safetensors file, atomically. To resume the run from it, include optimizer and loss history."""
     with faults_of(path, "write"):

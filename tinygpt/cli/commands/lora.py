@@ -2,49 +2,59 @@
 
 from __future__ import annotations
 
-import shlex
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tinygpt.cli import options
-from tinygpt.cli.adapters import execute, new_job, only_trainer, require_adapter_name, resumed_job
-from tinygpt.cli.corpora import choose_data
-from tinygpt.cli.interrupts import INTERRUPTED
-from tinygpt.cli.models import ModelPath, open_model, warn_of_left_out
+from tinygpt.cli.choices import Origin
+from tinygpt.cli.corpora import TextFlags
+from tinygpt.cli.models import MODEL_HELP, ModelPath, open_model, warn_of_left_out
 from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output, size_of
-from tinygpt.cli.settings import parse_assignments
+from tinygpt.cli.settings import parse_assignments, read_settings
 from tinygpt.core.config import LoraConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.engines.select import EngineChoice
-
-if TYPE_CHECKING:
-    pass
+from tinygpt.engines.select import changed
+from tinygpt.models import locate_adapter
+from tinygpt.runs import RunFolder
 
 lora = typer.Typer(help="LoRA: train a small adapter for a model, merge it, look at it.", no_args_is_help=True)
 
 TRAIN_EXAMPLES = """Examples:
 
 \b
-  tinygpt lora train runs/small-shakespeare-1 --data moby-dick \\
-      --out whale.safetensors --steps 300 --lr 1e-3
-  tinygpt lora train runs/small-shakespeare-1 --resume whale.safetensors
-  tinygpt compare runs/small-shakespeare-1 --adapter whale.safetensors
-  tinygpt lora merge runs/small-shakespeare-1 whale.safetensors out.tinygpt
+  tinygpt lora train shakespeare-small --data moby-dick --out runs/whale --steps 300 --lr 1e-3
+  tinygpt lora train --resume runs/whale --steps 600
+  tinygpt sample shakespeare-small --adapter runs/whale
+  tinygpt compare shakespeare-small --adapter runs/whale --data moby-dick
+  tinygpt lora merge shakespeare-small runs/whale out.tinygpt
 """
-AdapterFile = Annotated[Path, typer.Argument(metavar="ADAPTER", help="what `lora train` wrote", show_default=False)]
+BaseModel = Annotated[
+    Path | None, typer.Argument(metavar="MODEL", help=f"the model to adapt: {MODEL_HELP}", show_default=False)
+]
+AdapterArgument = Annotated[
+    Path, typer.Argument(metavar="ADAPTER", help="a run of `lora train`, or a file that it wrote", show_default=False)
+]
 
 
 @lora.command(epilog=TRAIN_EXAMPLES)
 @with_settings(LoraConfig, TrainConfig, batch="the model's")
 def train(
-    model: ModelPath,
-    out: Annotated[Path | None, option("--out", help="the adapter's file, named .safetensors", panel="Run")] = None,
-    resume: Annotated[Path | None, option("--resume", help="go on with the adapter in this file", panel="Run")] = None,
+    model: BaseModel = None,
+    out: Annotated[
+        Path | None, option("--out", help="folder of the run", default="runs/PRESET-lora-DATA-NUMBER", panel="Run")
+    ] = None,
+    resume: Annotated[
+        Path | None, option("--resume", metavar="RUN", help="go on with the run in this folder", panel="Run")
+    ] = None,
     data: options.Data = None,
     file: options.TextFile = None,
+    val_file: options.ValFile = None,
+    val_data: options.ValData = None,
     budget: options.Budget = None,
     *,
     stated: options.Stated,
@@ -55,50 +65,47 @@ def train(
     engine: options.EngineName = None,
     device: options.Device = None,
     precision: options.Precision = None,
+    compile: options.Compile = None,
     threads: options.Threads = None,
     json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Train an adapter on another text; the model itself is not changed."""
-    output = Output(json=json)
-    extra = parse_assignments(assignments or [])
-    for section in ("model", "sample"):
-        for name in extra[section]:
-            raise TinyGPTError(f"--set takes training settings here, and {section}.{name} is none")
-    lora_changes, train_changes = stated["lora"], stated["train"] | extra["train"]
+    """Train adapters on another text: a run as `tinygpt train` makes them. The model itself is not changed."""
+    from tinygpt.cli.beginning import kept_name, new_adapter_job
+    from tinygpt.cli.resume import resumed_job
+    from tinygpt.cli.training import execute
 
-    target = resume if out is None else out
-    if target is None or (out is not None and resume is not None):
-        raise TinyGPTError("name the new adapter's file with --out, or the one to go on with by --resume")
-    require_adapter_name(target, "--out" if resume is None else "--resume")
-    machine = engine_changes(engine, device, precision, None, threads)
-    with only_trainer(target):
-        if resume is None:
-            job = new_job(model, target, lora_changes, train_changes)
+    changes = {"model": {}, "sample": {}, **stated}
+    for section, values in parse_assignments(assignments or []).items():
+        changes[section].update(values)
+    if changes["model"]:
+        raise TinyGPTError(f"adapters leave the model as it is: leave {', '.join(changes['model'])} out of --set")
+    machine = engine_changes(engine, device, precision, compile, threads)
+    texts = TextFlags(data, file, budget, val_data, val_file)
+    output = Output(json=json, quiet=quiet)
+    with ExitStack() as held:
+        if resume is not None:
+            if out is not None:
+                raise TinyGPTError(f"{resume} goes on in its own folder: leave out --out")
+            folder = held.enter_context(RunFolder.open(resume))
+            if read_settings(folder.config).run.lora is None:
+                raise TinyGPTError(f"{resume} trains a whole model: go on with it by tinygpt train --resume {resume}")
+            if output.main:
+                folder.lock()
+            moved = None if model is None else Origin(kept_name(model))
+            job = resumed_job(folder, changes, texts, output, moved)
+        elif model is None:
+            raise TinyGPTError("which model? Name the one to adapt, or a run to go on with by --resume")
         else:
-            job = resumed_job(model, target, lora_changes, train_changes, output)
-        chosen = choose_data(job.data, data, file, budget)._replace(sha256=job.data.sha256)
-        reason, progress = execute(job._replace(data=chosen), EngineChoice(**machine), output)
-
-    output.say()
-    if reason == "stopped":
-        stated = {"engine" if name == "name" else name: value for name, value in machine.items()}
-        flags = [word for name, value in stated.items() for word in (f"--{name}", str(value))]
-        again = shlex.join(["tinygpt", "lora", "train", str(model), "--resume", str(job.out), *flags])
-        output.hint(f"Stopped after step {progress.step:,} of {job.run.train.steps:,}; everything is saved.")
-        output.hint(f"Go on with: {again}")
-        output.require_stdout()
-        raise typer.Exit(INTERRUPTED)
-    best = progress.best_val
-    measured = f", best validation loss {best:.4f}" if best is not None else ""
-    output.say(f"Wrote {job.out} ({size_of(job.out.stat().st_size)}){measured}.")
-    output.say(f"See what it does: {shlex.join(['tinygpt', 'compare', str(model), '--adapter', str(job.out)])}")
-    output.require_stdout()
+            job = new_adapter_job(model, changes["lora"], changes, texts)
+        settings = replace(job.settings, engine=changed(job.settings.engine, machine))
+        execute(replace(job, settings=settings, out=out), output)
 
 
 @lora.command()
 def merge(
     model: ModelPath,
-    adapter: AdapterFile,
+    adapter: AdapterArgument,
     target: Annotated[
         Path, typer.Argument(metavar="TARGET", help="name.tinygpt or name.safetensors", show_default=False)
     ],
@@ -113,15 +120,17 @@ def merge(
 
 
 @lora.command()
-def info(adapter: AdapterFile) -> None:
+def info(adapter: AdapterArgument) -> None:
     """What an adapter is for, and how it was trained."""
     from tinygpt.formats.adapter_file import load_adapter
 
-    found = load_adapter(adapter)
-    warn_of_left_out(adapter, found.run)
+    path = locate_adapter(adapter)
+    found = load_adapter(path)
+    warn_of_left_out(path, found.run)
     model, state, progress = found.run.config.model, found.run.state, found.run.progress
     rows = [
-        ("adapter", f"{found.name}, {size_of(adapter.stat().st_size)}"),
+        ("adapter", f"{found.name}, {size_of(path.stat().st_size)}"),
+        ("file", str(path)),
         ("for", f"{model.describe()}; weights sha256 {found.base_sha256[:16]}…"),
         ("rank", f"{found.lora.rank}, alpha {found.lora.alpha:g}, on {found.lora.targets}"),
         ("parameters", f"{state.w.size:,}"),
