@@ -199,7 +199,7 @@ def test_convert_to_float16(straight_run: Path, tmp_path: Path) -> None:
     assert "tinygpt, float16, " in succeed("inspect", half).stdout
     elsewhere = tinygpt("convert", straight_run, tmp_path / "m.safetensors", *to_half)
     assert "a safetensors file is written in float32 only" in one_line_error(elsewhere)
-    assert "no dtype 'int8'" in one_line_error(tinygpt("convert", straight_run, half, "--dtype", "int8", "--force"))
+    assert "no dtype 'int4'" in one_line_error(tinygpt("convert", straight_run, half, "--dtype", "int4", "--force"))
 
 
 def test_convert_overwrites_only_when_told_and_never_a_run(straight_run: Path, tmp_path: Path) -> None:

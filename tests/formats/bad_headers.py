@@ -57,7 +57,7 @@ CHANGES = [
     ("layout", ["in_out"], "layout must be"),
     ("layout", "in_out", "shape of blocks.0.mlp.fc_in.weight"),
     ("dtype", "float16", "a file in float16 holds weights alone"),
-    ("dtype", "bfloat16", "dtype must be 'float32' or 'float16', not 'bfloat16'"),
+    ("dtype", "bfloat16", "dtype must be 'float32', 'float16' or 'int8', not 'bfloat16'"),
     ("dtype", ["float16"], "dtype must be"),
     ("sha256", "00" * 32, "does not match its sha256"),
     ("sha256", 7, "sha256 must be text"),

@@ -102,6 +102,60 @@ def test_weights_in_float16(tmp_path):
     assert [entry["floatOffset"] for entry in header["manifest"]] == offsets
 
 
+@pytest.mark.parametrize("model", [MODEL, ModelConfig(layers=1, d_model=9, heads=3, ctx=5, activation="swiglu")])
+def test_weights_in_int8(model, tmp_path):
+    """A scale per row of a matrix: no weight is off by more than half of it, and the row's largest by nothing but
+    rounding. Vectors stay as they are, and so does what was read once."""
+    checkpoint = sample_checkpoint(model, optimizer=False)
+    rows = parameters(model)
+    table = rows[0]
+    checkpoint.state.w[table.offset : table.offset + table.shape[1]] = 0  # a byte that no text has
+    save_tinygpt(tmp_path / "a", checkpoint, dtype="int8")
+    loaded = load_tinygpt(tmp_path / "a")
+    assert_same(replace(checkpoint, state=loaded.state), loaded, optimizer=False)
+    for row in rows:
+        exact, got = (c.state.w[row.offset : row.offset + row.size].reshape(row.shape) for c in (checkpoint, loaded))
+        if len(row.shape) == 1:
+            assert np.array_equal(exact, got), row.name
+            continue
+        scale = np.abs(exact).max(axis=1, keepdims=True) / 127
+        assert (np.abs(got - exact) <= 0.5001 * scale).all(), row.name
+        assert not np.array_equal(got, exact) and len(np.unique(got[1] / scale[1])) <= 255
+    save_tinygpt(tmp_path / "b", loaded, dtype="int8")
+    again = load_tinygpt(tmp_path / "b").state.w
+    np.testing.assert_allclose(again, loaded.state.w, rtol=2.0**-22)
+    raw = (tmp_path / "a").read_bytes()
+    (length,) = struct.unpack_from("<I", raw, 8)
+    header, state = json.loads(raw[12 : 12 + length]), raw[12 + length :]
+    matrices, vectors = ([row for row in rows if len(row.shape) == dims] for dims in (2, 1))
+    size = sum(4 * row.shape[0] + row.size + -row.size % 4 for row in matrices) + sum(4 * row.size for row in vectors)
+    assert header["dtype"] == "int8" and header["stateByteLength"] == len(state) == 4 + size
+    assert header["sha256"] == hashlib.sha256(state).hexdigest()
+
+
+def test_what_int8_cannot_hold(tmp_path):
+    checkpoint = sample_checkpoint()
+    with pytest.raises(TinyGPTError, match="a file in int8 holds weights alone, and this model has optimizer state"):
+        save_tinygpt(tmp_path / "a", checkpoint, dtype="int8")
+    save_tinygpt(tmp_path / "a", checkpoint, include_optimizer=False, dtype="int8")
+    raw = (tmp_path / "a").read_bytes()
+    (length,) = struct.unpack_from("<I", raw, 8)
+    header, state = json.loads(raw[12 : 12 + length]), raw[12 + length :]
+    del header["sha256"]
+
+    def fault(header, state):
+        text = json.dumps(header).encode()
+        (tmp_path / "b").write_bytes(struct.pack("<4sII", b"TGPT", 2, len(text)) + text + state)
+        with pytest.raises(TinyGPTError) as caught:
+            load_tinygpt(tmp_path / "b")
+        return str(caught.value)
+
+    assert "token_embedding.weight holds NaN" in fault(header, state[:4] + struct.pack("<f", math.inf) + state[8:])
+    assert "its layout must be 'out_in'" in fault({**header, "layout": None}, state)
+    assert "bytes of state" in fault(header, state[:-4])
+    assert "bytes of state" in fault({**header, "dtype": "float16", "stateByteLength": None}, state)
+
+
 def test_what_float16_cannot_hold(tmp_path):
     checkpoint = sample_checkpoint()
     with pytest.raises(TinyGPTError, match="a file in float16 holds weights alone, and this model has optimizer state"):

@@ -139,6 +139,16 @@ def test_float16(chromium, tmp_path):
     assert all("error" in result for result in assert_agree(chromium, tmp_path, bad))
 
 
+def test_int8(chromium, tmp_path):
+    save_tinygpt(tmp_path / "small", sample_checkpoint(optimizer=False), dtype="int8")
+    whole = (tmp_path / "small").read_bytes()
+    header, state = parts(whole)
+    del header["sha256"]
+    assert "error" not in assert_agree(chromium, tmp_path, [whole])[0]
+    bad = [whole[:-4], packed(2, header, state[:4] + b"\0\0\x80\x7f" + state[8:])]  # a scale that is infinite
+    assert all("error" in result for result in assert_agree(chromium, tmp_path, [*bad, packed(1, header, state[:-1])]))
+
+
 def test_the_manifest_says_the_order(chromium, tmp_path):
     original = OriginalFile()
     swapped = reordered(original, "blocks.0.attn.q_proj.weight", "blocks.0.attn.k_proj.weight")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import MAGIC
-from tinygpt.core.file.header import FLOAT_BYTES
+from tinygpt.core.file.header import DTYPES
 from tinygpt.files import faults_of, open_regular
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.huggingface import CONFIG_FILE, load_huggingface, save_huggingface
@@ -53,7 +53,7 @@ def save_model(
 ) -> str:
     """Write a model and return the format used: as the name ends, else as said. A folder needs "huggingface" said.
 
-    Optimizer state survives only in a .tinygpt file, and only such a file is written in "float16".
+    Optimizer state survives only in a .tinygpt file, and only such a file is written in "float16" or "int8".
     """
     kind = known_format(target, format, dtype)
     if kind == TINYGPT:
@@ -67,8 +67,8 @@ def save_model(
 
 def known_format(target: str | os.PathLike[str], format: str | None, dtype: str = "float32") -> str:
     """Which it will be, once it is known to take floats of that dtype."""
-    if dtype not in FLOAT_BYTES:
-        raise TinyGPTError(f"there is no dtype '{dtype}' of files; they are {', '.join(FLOAT_BYTES)}")
+    if dtype not in DTYPES:
+        raise TinyGPTError(f"there is no dtype '{dtype}' of files; they are {', '.join(DTYPES)}")
     kind = named_format(target, format)
     if kind != TINYGPT and dtype != "float32":
         raise TinyGPTError(f"a {kind} file is written in float32 only; .tinygpt takes {dtype}")

@@ -25,9 +25,9 @@ from tinygpt.core.file.front import (
     header_length,
     read_front,
 )
-from tinygpt.core.file.header import encode_state
+from tinygpt.core.file.header import encode_state, is_scaled, stored_bytes
 from tinygpt.core.file.strict_json import LONGEST_TEXT, whole
-from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.models.parameters import Parameter, parameter_count, parameters
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.files import decoded, faults_of, open_regular
 from tinygpt.formats.atomic import replacing
@@ -44,13 +44,14 @@ from tinygpt.formats.checkpoint import (
 from tinygpt.formats.plain_json import Json, dumps
 
 DIGEST_LENGTH = 64  # hex digits of a SHA-256
-STORED: dict[str, str] = {"float32": "<f4", "float16": "<f2"}
+LARGEST_INT8 = 127
 
 
 def save_tinygpt(
     path: str | os.PathLike[str], checkpoint: Checkpoint, *, include_optimizer: bool = True, dtype: str = "float32"
 ) -> None:
-    """Write version 2, atomically. The same checkpoint gives the same bytes. Only weights alone can be "float16"."""
+    """Write version 2, atomically. The same checkpoint gives the same bytes. Only weights alone can be "float16" or
+    "int8"."""
     with faults_of(path, "write"):
         if not include_optimizer:
             checkpoint = weights_alone(checkpoint)
@@ -88,15 +89,31 @@ def write_state(file: BufferedWriter, checkpoint: Checkpoint, dtype: str) -> str
         for vector in vectors_of(checkpoint.state):
             tensor = vector[row.offset : row.offset + row.size]
             require_finite(row.name, tensor)
-            stored = tensor if dtype == "float32" else halved(row.name, tensor)
-            digest.update(stored.data)
-            file.write(stored.data)
+            for stored in stored_parts(row, tensor, dtype):
+                digest.update(stored)
+                file.write(stored)
     return digest.hexdigest()
+
+
+def stored_parts(row: Parameter, tensor: FloatArray, dtype: str) -> list[memoryview | bytes]:
+    """A tensor's bytes in a file, one after the other."""
+    if is_scaled(row.shape, dtype):
+        scales, values = scaled(tensor.reshape(row.shape))
+        return [scales.data, values.data, bytes(-values.size % 4)]
+    return [(halved(row.name, tensor) if dtype == "float16" else tensor).data]
+
+
+def scaled(matrix: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int8]]:
+    """A scale per row, which brings its largest number to 127, and the numbers that, times it, come nearest."""
+    scales = (np.abs(matrix).max(axis=1) / np.float32(LARGEST_INT8)).astype("<f4")
+    divisors = np.where(scales > 0, scales, 1).astype(np.float64)[:, None]
+    values = np.clip(np.rint(matrix / divisors), -LARGEST_INT8, LARGEST_INT8)
+    return scales, values.astype(np.int8)
 
 
 def halved(name: str, tensor: FloatArray) -> npt.NDArray[np.float16]:
     with np.errstate(over="ignore"):
-        stored: npt.NDArray[np.float16] = tensor.astype(STORED["float16"])
+        stored: npt.NDArray[np.float16] = tensor.astype("<f2")
     if not np.isfinite(stored).all():
         largest = tensor[np.abs(tensor).argmax()]
         raise TinyGPTError(
@@ -148,13 +165,24 @@ def read_state(file: BufferedReader, front: Front, step_bytes: bytes) -> tuple[S
     for piece in front.pieces:
         for vector in vectors_of(state):
             tensor = vector[piece.offset : piece.offset + piece.size]
-            straight = front.dtype == "float32" and not piece.turned
-            stored = tensor if straight else np.empty(piece.size, dtype=STORED[front.dtype])
+            stored = np.empty(stored_bytes(piece.shape, front.dtype), dtype=np.uint8)
             if file.readinto(stored.data) != stored.nbytes:
                 raise TinyGPTError("the file became shorter while it was read")
             digest.update(stored.data)
-            if piece.turned:
-                tensor.reshape(piece.shape)[...] = stored.reshape(piece.shape[::-1]).T
-            elif not straight:
-                tensor[...] = stored
+            if piece.scaled:
+                tensor.reshape(piece.shape)[...] = unscaled(stored, piece.shape)
+                continue
+            floats = stored.view("<f2" if front.dtype == "float16" else "<f4")
+            tensor.reshape(piece.shape)[...] = (
+                floats.reshape(piece.shape[::-1]).T if piece.turned else floats.reshape(piece.shape)
+            )
     return state, digest.hexdigest()
+
+
+def unscaled(stored: npt.NDArray[np.uint8], shape: tuple[int, int]) -> FloatArray:
+    """Each row times its scale, rounded once."""
+    rows, columns = shape
+    scales = stored[: 4 * rows].view("<f4")
+    values = stored[4 * rows : 4 * rows + rows * columns].view(np.int8).reshape(shape)
+    product: FloatArray = values * scales[:, None]
+    return product

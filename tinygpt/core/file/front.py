@@ -10,9 +10,9 @@ from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.file.header import FLOAT_BYTES, OUT_IN, decode_run
+from tinygpt.core.file.header import DTYPES, INT8, OUT_IN, array_bytes, decode_run, is_scaled, stored_bytes
 from tinygpt.core.file.strict_json import LONGEST_TEXT, json_object, parse_object, quoted, text_of, whole
-from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters, tensor_count
+from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters, tensor_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ LARGEST_DIM = 2**31
 DAMAGED = "the state does not match its sha256: the file is damaged"
 NOT_FINITE = "holds NaN or infinity, so the model is of no use: its training has diverged"  # behind a tensor's name
 
-# Where a tensor lies: w at float `at` behind the step, then the slots; in the model's order at `offset`.
+# Where a tensor lies: w at byte `at` behind the step, then the slots; in the model's order at float `offset`.
 # `turned`: the file has it as [in, out], and the model as its shape says.
-Piece = namedtuple("Piece", ("name", "at", "offset", "shape", "size", "turned"))
+# `scaled`: a float32 scale per row, then an int8 for each number.
+Piece = namedtuple("Piece", ("name", "at", "offset", "shape", "size", "turned", "scaled"))
 
 # slots: names of the vectors that follow w. sha256: "" where the file states none. pieces: in the file's order.
 Front = namedtuple("Front", ("version", "header", "run", "step", "sha256", "dtype", "slots", "pieces"))
@@ -70,6 +71,8 @@ def read_front(prefix: bytes, text: str, step_bytes: bytes, size: int) -> Front:
     layout = header.get("layout")
     if layout not in (None, IN_OUT, OUT_IN):
         raise TinyGPTError(f"layout must be '{IN_OUT}' or '{OUT_IN}', not {quoted(layout)}")
+    if dtype == INT8 and layout != OUT_IN:
+        raise TinyGPTError(f"a file in int8 has rows of outputs: its layout must be '{OUT_IN}', not {quoted(layout)}")
     if version == 1:
         order = parameters(run.config.model)
     else:
@@ -82,7 +85,7 @@ def read_front(prefix: bytes, text: str, step_bytes: bytes, size: int) -> Front:
         sha256="" if header.get("sha256") is None else text_of(header["sha256"], "sha256").lower(),
         dtype=dtype,
         slots=slots,
-        pieces=pieces_of(order, arrays, layout != OUT_IN),  # no layout: the original wrote it, as [in, out]
+        pieces=pieces_of(order, arrays, dtype, layout != OUT_IN),  # no layout: the original wrote it, as [in, out]
     )
 
 
@@ -96,8 +99,8 @@ def read_dtype(header: "Json") -> str:
     stated = header.get("dtype")
     if stated is None:
         return "float32"
-    if not isinstance(stated, str) or stated not in FLOAT_BYTES:
-        raise TinyGPTError(f"dtype must be 'float32' or 'float16', not {quoted(stated)}")
+    if not isinstance(stated, str) or stated not in DTYPES:
+        raise TinyGPTError(f"dtype must be 'float32', 'float16' or 'int8', not {quoted(stated)}")
     return stated
 
 
@@ -107,16 +110,16 @@ def read_slots(header: "Json", model: ModelConfig, state_bytes: int, dtype: str)
     if stated_bytes is not None and whole(stated_bytes, "stateByteLength") != state_bytes:
         raise TinyGPTError(f"the header promises {stated_bytes} bytes of state, but {state_bytes} follow it")
     named = slot_names(header.get("slots"))
-    array_bytes = FLOAT_BYTES[dtype] * parameter_count(model)
+    each = array_bytes(model, dtype)
     has_optimizer = header.get("includesOptimizerState")
     if has_optimizer is None:
-        has_optimizer = state_bytes == STEP_BYTES + (1 + len(named)) * array_bytes
+        has_optimizer = state_bytes == STEP_BYTES + (1 + len(named)) * each
     if has_optimizer is not True and has_optimizer is not False:
         raise TinyGPTError(f"includesOptimizerState must be true or false, not {quoted(has_optimizer)}")
     slots = named if has_optimizer else ()
     if slots and dtype != "float32":
         raise TinyGPTError(f"a file in {dtype} holds weights alone, but this one has optimizer state")
-    expected = STEP_BYTES + (1 + len(slots)) * array_bytes
+    expected = STEP_BYTES + (1 + len(slots)) * each
     if state_bytes != expected:
         raise TinyGPTError(f"the config's model takes {expected} bytes of state, but {state_bytes} follow the header")
     return slots
@@ -176,11 +179,12 @@ def check_shape(shape: "Any", row: Parameter, layout: str | None) -> None:
         raise TinyGPTError(f"shape of {row.name} must be {allowed[0]}, not {quoted(shape)}")
 
 
-def pieces_of(order: list[Parameter], arrays: int, linear_in_out: bool) -> list[Piece]:
+def pieces_of(order: list[Parameter], arrays: int, dtype: str, linear_in_out: bool) -> list[Piece]:
     pieces = []
     at = 0
     for row in order:
         turned = linear_in_out and is_linear_weight(row.name)
-        pieces.append(Piece(row.name, at, row.offset, row.shape, row.size, turned))
-        at += arrays * row.size
+        scaled = is_scaled(row.shape, dtype)
+        pieces.append(Piece(row.name, at, row.offset, row.shape, row.size, turned, scaled))
+        at += arrays * stored_bytes(row.shape, dtype)
     return pieces

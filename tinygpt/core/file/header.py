@@ -9,7 +9,7 @@ from collections import namedtuple
 from tinygpt.core.config import SHAPE, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.strict_json import json_object, quoted, whole
-from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.models.parameters import block_rows, outer_rows, parameters
 from tinygpt.core.run.progress import LossHistory, Progress
 from tinygpt.core.settings import checked
 from tinygpt.core.text import whole_characters
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 SAMPLE_CHARACTERS = 320
 GENERATOR = "philox4x32-10"
 OUT_IN = "out_in"  # the layout of linear weights in our files, as in PyTorch
-FLOAT_BYTES = {"float32": 4, "float16": 2}  # of each dtype that a file may have
+# What a file may keep weights in. int8: matrices as whole numbers with a float32 scale per row, vectors as float32.
+DTYPES = ("float32", "float16", "int8")
+INT8 = "int8"
 
 NAMED = 5  # of what was left out, so many; the rest is counted
 KEY_CHARACTERS = 40  # shown of a name
@@ -101,6 +103,25 @@ def encode_validation(progress: Progress) -> "Json":
     return values
 
 
+def is_scaled(shape: "Sequence[int]", dtype: str) -> bool:
+    """Whether a tensor is kept as whole numbers with a scale per row."""
+    return dtype == INT8 and len(shape) == 2
+
+
+def stored_bytes(shape: "Sequence[int]", dtype: str) -> int:
+    """Of a tensor in a file; what is scaled is padded to whole words."""
+    size = shape[0] * (shape[1] if len(shape) == 2 else 1)
+    if is_scaled(shape, dtype):
+        return 4 * shape[0] + (size + 3) // 4 * 4
+    return (2 if dtype == "float16" else 4) * size
+
+
+def array_bytes(model: ModelConfig, dtype: str) -> int:
+    """Of all weights, without a list of them: a stranger's config may name a giant."""
+    outer = sum([stored_bytes(row[1], dtype) for row in outer_rows(model)])
+    return outer + model.layers * sum([stored_bytes(row[1], dtype) for row in block_rows(model)])
+
+
 def encode_state(model: ModelConfig, slots: "Sequence[str]", digest: str, dtype: str = "float32") -> "Json":
     """What stands in the header of the state, which has w and the slots; floatOffset counts floats behind the step."""
     arrays = 1 + len(slots)
@@ -111,7 +132,7 @@ def encode_state(model: ModelConfig, slots: "Sequence[str]", digest: str, dtype:
         "manifest": entries,
         "includesOptimizerState": len(slots) > 0,
         "slots": list(slots),
-        "stateByteLength": 4 + FLOAT_BYTES[dtype] * arrays * parameter_count(model),
+        "stateByteLength": 4 + arrays * array_bytes(model, dtype),
         "layout": OUT_IN,
         "dtype": dtype,
         "sha256": digest,

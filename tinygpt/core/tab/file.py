@@ -7,7 +7,7 @@ import json
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import DAMAGED, NOT_FINITE, Piece, header_length, read_front
-from tinygpt.core.file.header import FLOAT_BYTES, left_out_sentence
+from tinygpt.core.file.header import left_out_sentence
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.optimizers import slot_names
 
@@ -45,7 +45,7 @@ def facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str, Any]
         "progress": run.progress.as_dict(),
         "leftOut": left_out_sentence(run.left_out),
         "parameters": parameter_count(run.config.model),
-        "floatBytes": FLOAT_BYTES[found.dtype],
+        "floatBytes": 2 if found.dtype == "float16" else 4,
         "arrays": 1 + len(found.slots),
         "slots": found.slots,
         "vectors": 1 + len(own),
@@ -58,6 +58,7 @@ def facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str, Any]
 
 
 def move_of(piece: Piece) -> "list[Any]":
-    """Name; places in the file and in the model's order, and size, in floats; rows and columns to turn it to, or 0."""
+    """Name; place in the file, in bytes; place in the model's order and size, in floats; rows and columns to turn it
+    to, or 0; how many rows are scaled, each by a number of its own."""
     rows, columns = piece.shape if piece.turned else (0, 0)
-    return [piece.name, piece.at, piece.offset, piece.size, rows, columns]
+    return [piece.name, piece.at, piece.offset, piece.size, rows, columns, piece.shape[0] if piece.scaled else 0]

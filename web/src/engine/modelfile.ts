@@ -17,17 +17,20 @@ export interface Front {
   progress: { step: number; loss: number | null; history: [step: number, loss: number][]; sample: string };
   leftOut: string; // a sentence on what was not understood, or nothing
   parameters: number;
-  floatBytes: 2 | 4; // of each float in the file: float16 or float32
+  floatBytes: 2 | 4; // of each float in the file that is not scaled: float16 or float32
   arrays: number; // of the file: w, and what an optimizer kept
   slots: string[]; // the names of the latter
   vectors: number; // of the state: w, and what its optimizer keeps
   taken: number; // of the file's arrays so many, from the front, are the state's
   sha256: string; // of the state, or nothing
-  /** Places in the file, where the slots follow w, and in the model's order; where it is to be turned, to how many rows and columns. */
-  pieces: [name: string, at: number, offset: number, size: number, rows: number, columns: number][];
+  /** Places in the file, in bytes, where the slots follow w, and in the model's order; where it is to be turned, to how many rows and
+   *  columns; where its rows are scaled, how many they are. */
+  pieces: Piece[];
   damaged: string; // what to say of another digest,
   notFinite: string; // and, behind its name, of a tensor with NaN in it
 }
+
+type Piece = [name: string, at: number, offset: number, size: number, rows: number, columns: number, scaled: number];
 
 /** A file that was found to be sound: its front, its digest and every float. */
 export class ModelFile {
@@ -57,9 +60,10 @@ export class ModelFile {
   body(): Uint8Array<ArrayBuffer> {
     const { taken, vectors, parameters, pieces } = this.front;
     const floats = new Float32Array(vectors * parameters);
-    for (const [, at, offset, size, rows, columns] of pieces)
+    for (const piece of pieces)
       for (let array = 0; array < taken; array++) {
-        const stored = this.floats(at + array * size, size);
+        const [, , offset, size, rows, columns] = piece;
+        const stored = this.floats(piece, array);
         floats.set(rows ? turned(stored, rows, columns) : stored, vectors * offset + array * size);
       }
     return new Uint8Array(floats.buffer);
@@ -67,20 +71,31 @@ export class ModelFile {
 
   private requireFinite(): void {
     const { arrays, pieces, notFinite } = this.front;
-    for (const [name, at, , size] of pieces) {
+    for (const piece of pieces) {
       let zero = 0; // times anything but NaN and infinity
-      for (const value of this.floats(at, arrays * size)) zero += 0 * value;
-      if (zero !== 0) throw new Error(`${name} ${notFinite}`);
+      for (let array = 0; array < arrays; array++) for (const value of this.floats(piece, array)) zero += 0 * value;
+      if (zero !== 0) throw new Error(`${piece[0]} ${notFinite}`);
     }
   }
 
-  /** A copy: they need not lie where a view of floats may begin. */
-  private floats(at: number, size: number): Float32Array {
+  /** A copy of the tensor's array of that number: they need not lie where a view of floats may begin. */
+  private floats([, at, , size, , , scaled]: Piece, array: number): Float32Array {
     const { floatBytes } = this.front;
-    const start = STEP + floatBytes * at;
+    const start = STEP + at + array * floatBytes * size;
+    if (scaled) {
+      const values = start + 4 * scaled;
+      const scales = new Float32Array(this.state.slice(start, values).buffer);
+      return unscaled(new Int8Array(this.state.slice(values, values + size).buffer), scales);
+    }
     const stored = this.state.slice(start, start + floatBytes * size).buffer;
     return floatBytes === 4 ? new Float32Array(stored) : widened(new Uint16Array(stored));
   }
+}
+
+/** Each row times its scale, rounded once. */
+function unscaled(values: Int8Array, scales: Float32Array): Float32Array {
+  const columns = values.length / scales.length;
+  return Float32Array.from(values, (value, i) => value * scales[Math.floor(i / columns)]!);
 }
 
 let every: Float32Array | null = null; // float16, by its bits
