@@ -22,8 +22,8 @@ static void layernorm(const layernorm_args& a, Team& team) {
       vec bias = a.bias ? load(a.bias + c, lanes) : vec{};
       store(y + c, fma(normal, load(a.gain + c, lanes), bias), lanes);
     });
-    a.mean[n] = mean;
-    a.rstd[n] = rstd;
+    a.stats[2 * n] = mean;
+    a.stats[2 * n + 1] = rstd;
   }
 }
 
@@ -39,7 +39,7 @@ static void layernorm_backward_rows(const layernorm_backward_args& a, i64 begin,
     const float *x = a.x + n * a.C, *dy = a.dy + n * a.C;
     const float* dresidual = a.dresidual ? a.dresidual + n * a.C : nullptr;
     float* dx = a.dx + n * a.C;
-    float mean = a.mean[n], rstd = a.rstd[n];
+    float mean = a.stats[2 * n], rstd = a.stats[2 * n + 1];
 
     // n = (x - mean) rstd, dn = dy gain
     vec sum_dn{}, sum_dn_n{};

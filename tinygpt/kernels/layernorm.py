@@ -13,16 +13,15 @@ def layernorm(
     gain: Floats,
     bias: Floats | None,
     y: Floats,
-    mean: Floats,
-    rstd: Floats,
+    stats: Floats,
     N: int,
     C: int,
     eps: float,
 ) -> None:
-    """x [N,C], gain and bias [C] -> y [N,C], and mean and rstd [N], kept for the backward pass."""
-    mean[...] = x.mean(axis=1)
-    rstd[...] = 1 / np.sqrt(x.var(axis=1) + eps)
-    n = (x - mean[:, None]) * rstd[:, None]
+    """x [N,C], gain and bias [C] -> y [N,C], and stats [N,2], each row's mean and rstd, kept for the backward pass."""
+    stats[:, 0] = x.mean(axis=1)
+    stats[:, 1] = 1 / np.sqrt(x.var(axis=1) + eps)
+    n = (x - stats[:, :1]) * stats[:, 1:]
     y[...] = n * gain if bias is None else n * gain + bias
 
 
@@ -31,8 +30,7 @@ def layernorm_backward(
     dy: Floats,
     x: Floats,
     gain: Floats,
-    mean: Floats,
-    rstd: Floats,
+    stats: Floats,
     dresidual: Floats | None,
     dx: Floats,
     dgain: Floats | None,
@@ -52,11 +50,12 @@ def layernorm_backward(
 
     The norm's input also goes on along the residual stream, whose gradient `dresidual` joins in.
     """
-    n = (x - mean[:, None]) * rstd[:, None]
+    mean, rstd = stats[:, :1], stats[:, 1:]
+    n = (x - mean) * rstd
     dn = dy * gain
     through_mean = dn.mean(axis=1, keepdims=True)
     through_rstd = n * (dn * n).mean(axis=1, keepdims=True)
-    through_norm = rstd[:, None] * (dn - through_mean - through_rstd)
+    through_norm = rstd * (dn - through_mean - through_rstd)
     dx[...] = through_norm if dresidual is None else dresidual + through_norm
     if dgain is not None:
         dgain[...] = (dgain if accumulate else 0) + (dy * n).sum(axis=0)

@@ -9,8 +9,7 @@ override TURNS: u32 = (C / WIDTH + LANES - 1u) / LANES;  // words of a row that 
 @group(0) @binding(1) var<storage, read> gain: array<Floats>;
 @group(0) @binding(2) var<storage, read> bias: array<Floats>;
 @group(0) @binding(3) var<storage, read_write> y: array<Floats>;
-@group(0) @binding(4) var<storage, read_write> mean: array<f32>;
-@group(0) @binding(5) var<storage, read_write> rstd: array<f32>;
+@group(0) @binding(4) var<storage, read_write> stats: array<vec2f>;  // mean and rstd
 
 @compute @workgroup_size(256)
 fn layernorm(group: Group, @builtin(local_invocation_index) me: u32) {
@@ -51,7 +50,6 @@ fn layernorm(group: Group, @builtin(local_invocation_index) me: u32) {
     y[first + i] = result;
   }
   if (me % LANES == 0u && n < N) {
-    mean[n] = center;
-    rstd[n] = scale;
+    stats[n] = vec2f(center, scale);
   }
 }

@@ -12,8 +12,8 @@ from tinygpt.core.models.memory import Memory
 from tinygpt.core.ops.linear import GELU, RELU2
 from tinygpt.core.ops.op import Tensor
 
-# mean: of a layer norm; where no norm stands, y is x and there is no `which`
-Normed = namedtuple("Normed", ("which", "x", "y", "mean", "rstd"))
+# kept: of each row for the backward pass; where no norm stands, y is x and there is no `which`
+Normed = namedtuple("Normed", ("which", "x", "y", "kept"))
 Queried = namedtuple("Queried", ("qkv", "normed", "rstd"))  # qkv: what attention takes; the others: of qk_norm
 Bent = namedtuple("Bent", ("h", "slope", "gate_up"))  # slope: the activation's; gate_up: of a gated one instead
 KINDS = {"gelu": GELU, "relu2": RELU2}
@@ -29,19 +29,18 @@ class LayeredProgram(MappingProgram):
 
     def norm_where(self, place: str, name: str, which: str, x: Tensor) -> Normed:
         """A norm, if that is the place where this model has its norms."""
-        return self.norm(name, which, x) if self.model.norm_place == place else Normed(None, x, x, None, None)
+        return self.norm(name, which, x) if self.model.norm_place == place else Normed(None, x, x, None)
 
     def norm(self, name: str, which: str, x: Tensor) -> Normed:
         gain, bias = self.weight[which + ".weight"], self.weight.get(which + ".bias")
-        y, rstd = self.rows(name, self.C), self.tensor(name + ".rstd", (self.N,))
+        y = self.rows(name, self.C)
         if self.model.norm == "rmsnorm":
+            rstd = self.tensor(name + ".rstd", (self.N,))
             self.call("rmsnorm", x=x, gain=gain, y=y, rstd=rstd, N=self.N, C=self.C, eps=LAYERNORM_EPS)
-            return Normed(which, x, y, None, rstd)
-        mean = self.tensor(name + ".mean", (self.N,))
-        self.call(
-            "layernorm", x=x, gain=gain, bias=bias, y=y, mean=mean, rstd=rstd, N=self.N, C=self.C, eps=LAYERNORM_EPS
-        )
-        return Normed(which, x, y, mean, rstd)
+            return Normed(which, x, y, rstd)
+        stats = self.tensor(name + ".stats", (self.N, 2))
+        self.call("layernorm", x=x, gain=gain, bias=bias, y=y, stats=stats, N=self.N, C=self.C, eps=LAYERNORM_EPS)
+        return Normed(which, x, y, stats)
 
     def backward_input(self, name: str, s: Normed, residual: Tensor) -> Tensor:
         """Where the gradient of a branch's input goes: on top of the residual's, if there is no norm to add that."""
@@ -55,12 +54,12 @@ class LayeredProgram(MappingProgram):
         dgain, dbias = self.memory.grad.get(s.which + ".weight"), self.memory.grad.get(s.which + ".bias")
         if self.model.norm == "rmsnorm":
             self.call(
-                "rmsnorm_backward", dy=dy, x=s.x, gain=gain, rstd=s.rstd, dresidual=residual, dx=dx, dgain=dgain,
+                "rmsnorm_backward", dy=dy, x=s.x, gain=gain, rstd=s.kept, dresidual=residual, dx=dx, dgain=dgain,
                 N=self.N, C=self.C, accumulate=accumulate,
             )  # fmt: skip
             return dx
         self.call(
-            "layernorm_backward", dy=dy, x=s.x, gain=gain, mean=s.mean, rstd=s.rstd, dresidual=residual, dx=dx,
+            "layernorm_backward", dy=dy, x=s.x, gain=gain, stats=s.kept, dresidual=residual, dx=dx,
             dgain=dgain, dbias=dbias, N=self.N, C=self.C, accumulate=accumulate,
         )  # fmt: skip
         return dx
