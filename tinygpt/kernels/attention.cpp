@@ -1,4 +1,4 @@
-// Causal self-attention by blocks of queries and keys; no T x T matrix is stored.
+// Causal self-attention by blocks of queries and keys; no T x T matrix is stored, but for who asks for it.
 //
 // Scores are kept turned round, [key][query], a query to a lane: the softmax then never crosses lanes, k and v
 // are read where they lie, and only q, dy and the results are transposed, once per block of queries.
@@ -172,6 +172,28 @@ static void attention(const attention_args& a, Team& team) {
         vec lse = fma(load(seen.top + i), splat(LN_2), log(load(seen.sum + i)));
         store(a.lse + item / blocks * T + first + i, lse, lanes);
       });
+  }
+}
+
+// Row by row, of the softmax itself; keys after a query get 0.
+static void attention_weights(const attention_weights_args& a, Team& team) {
+  i64 T = a.T, H = a.H, D = a.D;
+  float scale = LOG2_E / __builtin_sqrtf((float)D);
+  Range rows = team.share(a.B * H * T);
+  for (i64 row = rows.begin; row < rows.end; row++) {
+    Head head = head_of(a.qkv, row / T, T, H, D);
+    i64 query = row % T;
+    float lse = a.lse[row] * LOG2_E, slope = slope_of(row / T % H, H, a.alibi);
+    each_vec(0, T, [&](i64 key, auto lanes) {
+      i64 seen = min_of(LANES, query + 1 - key);
+      vec p{};
+      if (seen > 0) {
+        vec score = row_products(head.q + query * head.row, 0, head.k + key * head.row, head.row, seen, D) * scale;
+        vec apart = (float)(query - key) - __builtin_convertvector(LANE_NUMBERS, vec);
+        p = keep(exp2(fma(apart, splat(-slope), score) - lse), Part{seen});
+      }
+      store(a.p + row * T + key, p, lanes);
+    });
   }
 }
 

@@ -47,6 +47,14 @@ def attend(q, k, v, alibi):
     return (p * (p_off + gamma(k.shape[-2] + 1))) @ np.abs(v), lse_off
 
 
+def weights_and_errors(q, k, lse, alibi):
+    """p made of the scores and a given log-sum-exp, and its relative error."""
+    scores, scores_off = scores_and_errors(q, k, alibi)
+    exponent = np.where(np.isfinite(scores), scores - lse[..., None], 0)
+    p_off = scores_off + exp_error(exponent) + 2 * U * (np.abs(lse)[..., None] + np.abs(exponent))
+    return np.exp(scores - lse[..., None]), p_off
+
+
 def softmax_mean(q, keys, values, slope=0):
     """One row of attention, written out; and its log-sum-exp."""
     scores = [(q * k).sum() / math.sqrt(len(q)) - slope * (len(keys) - 1 - j) for j, k in enumerate(keys)]
@@ -76,6 +84,30 @@ class TestAttention(KernelTests):
         return {"y": join_heads(y_off[None]), "lse": lse_off}
 
 
+class TestAttentionWeights(KernelTests):
+    kernel = "attention_weights"
+    cases = [*CASES[:6], CASES[9], CASES[11]]
+    long_cases = FOLDED
+
+    def settle(self, case):
+        kept = {"y": np.empty((case["B"] * case["T"], case["H"] * case["D"])), "lse": case["lse"]}
+        SPEC["attention"](qkv=case["qkv"], **kept, **{name: case[name] for name in ("B", "T", "H", "D", "alibi")})
+
+    def formula(self, *, qkv, lse, B, T, H, D, alibi, **_):
+        q, k, _v = qkv.reshape(B, T, 3, H, D).permute(2, 0, 3, 1, 4)
+        distance = torch.arange(T)[:, None] - torch.arange(T)
+        slopes = torch.tensor([alibi * 2 ** (-8 * (h + 1) / H) for h in range(H)], dtype=torch.float64)
+        mask = (-slopes[:, None, None] * distance).masked_fill(distance < 0, -math.inf)
+        scores = q @ k.transpose(2, 3) / math.sqrt(D) + mask
+        rounded = (scores.logsumexp(dim=-1) - lse).exp()  # the log-sum-exp that is given is a float32
+        return {"p": scores.softmax(dim=-1) * rounded[..., None]}
+
+    def bound(self, *, qkv, lse, B, T, H, D, alibi, **_):
+        q, k, _v = split_heads(qkv, B, T, H, D)
+        p, p_off = weights_and_errors(q, k, lse, alibi)
+        return {"p": p * p_off}
+
+
 class TestAttentionBackward(KernelTests):
     kernel = "attention_backward"
     cases = CASES
@@ -95,10 +127,7 @@ class TestAttentionBackward(KernelTests):
     def bound(self, *, dy, qkv, y, lse, B, T, H, D, alibi, **_):
         q, k, v = split_heads(qkv, B, T, H, D)
         (dY,), (Y,) = split_heads(dy, B, T, H, D), split_heads(y, B, T, H, D)
-        scores, scores_off = scores_and_errors(q, k, alibi)
-        exponent = np.where(np.isfinite(scores), scores - lse[..., None], 0)
-        p = np.exp(scores - lse[..., None])
-        p_off = scores_off + exp_error(exponent) + 2 * U * (np.abs(lse)[..., None] + np.abs(exponent))  # relative
+        p, p_off = weights_and_errors(q, k, lse, alibi)
         delta = (dY * Y).sum(axis=-1, keepdims=True)
         ds = p * np.abs(dY @ v.swapaxes(-1, -2) - delta)
         parts = np.abs(dY) @ np.abs(v).swapaxes(-1, -2) + np.abs(dY * Y).sum(axis=-1, keepdims=True)

@@ -1,4 +1,5 @@
-"""Causal attention, in the FlashAttention-2 manner: no T×T matrix is ever stored. And its KV cache."""
+"""Causal attention, in the FlashAttention-2 manner: no T×T matrix is stored, but for who asks for it.
+And its KV cache."""
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.gpu import (
@@ -107,6 +108,12 @@ def dispatch_tiles(
     return [Dispatch(files, op.kernel, bound(op, reads), bound(op, writes), constants, grid)]
 
 
+def attention_weights(op: Op, target: Target) -> list[Dispatch]:
+    grid = flat_grid(op.dim("B") * op.dim("H") * op.dim("T") ** 2, target.device)
+    files, kernel = ["attention_weights.wgsl"], "attention_weights"
+    return [Dispatch(files, kernel, bound(op, "qkv lse"), bound(op, "p"), sizes(op), grid)]
+
+
 def cache_fill(op: Op, target: Target) -> list[Dispatch]:
     T, C, wide = op.dim("T"), op.dim("C"), word_width(op.dim("C"))
     return [
@@ -172,6 +179,14 @@ declare(
     attention_backward,
     flops=lambda op: causal_flops(op, 5),  # again S, then dP, dV, dQ, dK
     scratch=backward_scratch,
+)
+# The T×T matrices that attention never stores, for whoever looks at them: p_ij = exp(s_ij - lse_i), 0 where j > i.
+declare(
+    "attention_weights",
+    "qkv lse -> p | B T H D alibi=0",
+    "qkv=B*T,3*H*D lse=B,H,T p=B,H,T,T",
+    attention_weights,
+    flops=lambda op: causal_flops(op, 1),
 )
 # Generation, one sequence. cache_k, cache_v are [T, C]; position[0] is the row of the newest token.
 declare("cache_fill", "qkv -> cache_k cache_v | T C", "qkv=T,3*C cache_k=T,C cache_v=T,C", cache_fill)
