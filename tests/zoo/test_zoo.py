@@ -19,6 +19,7 @@ from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.data import load_corpus
 from tinygpt.formats import load_tinygpt, read_header
 from tinygpt.formats.checkpoint import weights_sha256
+from tinygpt.looking.origins import Source
 from tinygpt.models import load_model
 from tinygpt.zoo import table
 from tinygpt.zoo.copying import copied
@@ -62,7 +63,8 @@ def test_a_cards_measurements_can_be_made_again(packed: dict[str, Any]) -> None:
     assert shown == sample["text"] + "\n"
     text = succeed("sample", "tiny-sums", "--tokens", 10_000, "--raw", *MACHINE).stdout_bytes
     train, val = load_corpus(SUMS.data).split()
-    assert packed["copied"] == {**copied(text, train), "held_out": copied(val, train)}
+    learned = Source(train)
+    assert packed["copied"] == {**copied(text, learned), "held_out": copied(val, learned)}
     assert packed["copied"]["bytes"] == 10_000
 
 

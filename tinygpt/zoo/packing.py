@@ -31,6 +31,7 @@ from tinygpt.files import replace
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
 from tinygpt.formats.checkpoint import weights_sha256
 from tinygpt.formats.plain_json import plain
+from tinygpt.looking.origins import Source
 from tinygpt.models import best_of
 from tinygpt.runs import RunFolder
 from tinygpt.zoo.copying import LOOKED_AT, copied
@@ -136,12 +137,13 @@ def measured(packed: Checkpoint, settings: TrainSettings, texts: Texts, choice: 
     sampling = SampleConfig(tokens=LOOKED_AT)
     text = written(engine, ctx, sampling)
     run_now(engine.close())
+    learned = Source(texts.train)
     return {
         "val_loss": None if result is None else round(result.loss, 4),
         "bits_per_byte": None if result is None else round(result.bits_per_byte, 4),
         "exam": None if answers is None else exam_facts(answers),
         "sample": {"prompt": "\n", **sampling.replace(tokens=SHOWN).as_dict(), "text": decode(text[:SHOWN])},
-        "copied": {**copied(text, texts.train), "held_out": copied(texts.val, texts.train)},
+        "copied": {**copied(text, learned), "held_out": copied(texts.val, learned)},
     }
 
 
