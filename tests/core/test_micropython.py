@@ -69,5 +69,10 @@ def test_a_budget_comes_to_the_same_under_both_interpreters(tmp_path):
     assert "refused: there is no time for 20 steps of tiny" in cpython and cpython.count("finished\n") == 2
 
 
+def test_looking_inside_is_the_same_under_both_interpreters(tmp_path):
+    cpython = assert_same(as_one_script("bits.py", "portable_looking.py"), tmp_path)
+    assert cpython.count("refused: ") == 4 and "accepted" not in cpython and "@blocks.1.p" in cpython
+
+
 def test_the_comparison_sees_a_difference(tmp_path):
     assert micropython("print(1 / 3 == 0.3)", tmp_path) == "False\n"

@@ -54,8 +54,10 @@ class NativeMachine(Machine):
         self.lanes = lanes or cpu_lanes()
         self.threads = threads or min(cores(), MAX_THREADS)
 
-    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes)
+    def lower(
+        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: tuple[str, ...] = ()
+    ) -> Lowered:
+        return Lowered(config, modes, train_bytes, val_bytes, watched=watched)
 
     async def open(self, lowered: Lowered) -> NativePlayer:
         exported = sum(tensor.size for tensor in lowered.tensors if tensor.kind in ("weight", "slot"))

@@ -28,8 +28,10 @@ class SpecMachine(Machine):
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = dtype
 
-    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes)
+    def lower(
+        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: tuple[str, ...] = ()
+    ) -> Lowered:
+        return Lowered(config, modes, train_bytes, val_bytes, watched=watched)
 
     async def open(self, lowered: Lowered) -> SpecPlayer:
         return SpecPlayer(lowered, self.dtype)

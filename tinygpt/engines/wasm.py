@@ -39,8 +39,10 @@ class WasmMachine(Machine):
             self.wanted["build"] = build
         self.runner = runner or Runner(kind)
 
-    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes)
+    def lower(
+        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: tuple[str, ...] = ()
+    ) -> Lowered:
+        return Lowered(config, modes, train_bytes, val_bytes, watched=watched)
 
     async def open(self, lowered: Lowered) -> DrivenPlayer:
         opened, _ = self.runner.ask("open", playbook=lowered.playbook(), **self.wanted)

@@ -132,6 +132,24 @@ class GptProgram(LayeredProgram):
         self.head(self.norm_where("pre", "f", "ln_final", row).y, logits)
 
 
+class GptInspect(GptProgram):
+    """Forward, with what is not computed but to be looked at: the weights of attention, `blocks.i.p` [B, H, T, T], and
+    what each block's input would say if it were the last, `blocks.i.lens` [N, V]."""
+
+    def forward_block(self, i: int, x: Tensor) -> BlockActivations:
+        lens = self.rows(f"blocks.{i}.lens", VOCAB)
+        self.head(self.norm_where("pre", f"blocks.{i}.f", "ln_final", x).y, lens)
+        return GptProgram.forward_block(self, i, x)
+
+    def attention(self, i: int, s: BlockActivations) -> None:
+        y, qkv = s.y, s.queried.qkv
+        s.lse = self.tensor(f"blocks.{i}.lse", (self.B, self.H, self.T))
+        p = self.tensor(f"blocks.{i}.p", (self.B, self.H, self.T, self.T))
+        sizes = {"B": self.B, "T": self.T, "H": self.H, "D": self.D, "alibi": self.alibi}
+        self.call("attention", qkv=qkv, y=y, lse=s.lse, **sizes)
+        self.call("attention_weights", qkv=qkv, lse=s.lse, p=p, **sizes)
+
+
 class GptPrefill(GptProgram):
     """A whole window at once; its keys and values go to the cache."""
 

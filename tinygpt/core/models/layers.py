@@ -150,7 +150,7 @@ class LayeredProgram(MappingProgram):
         if not self.model.logit_cap:
             self.linear(x, self.head_name, logits)
             return logits
-        uncapped = self.rows("logits.uncapped", VOCAB)
+        uncapped = self.rows(logits.name + ".uncapped", VOCAB)
         self.linear(x, self.head_name, uncapped)
         self.call("softcap", x=uncapped, y=logits, N=self.N, V=VOCAB, cap=self.model.logit_cap)
         return uncapped

@@ -7,7 +7,7 @@ from tinygpt.core.config import VOCAB, RunConfig
 from tinygpt.core.corpus import validates
 from tinygpt.core.models.adapters import start_purpose, trained_parameters
 from tinygpt.core.models.bigram import BigramDecode, BigramPrefill, BigramProgram
-from tinygpt.core.models.gpt import GptDecode, GptPrefill, GptProgram
+from tinygpt.core.models.gpt import GptDecode, GptInspect, GptPrefill, GptProgram
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.model import ModelProgram
 from tinygpt.core.ops.op import Program, Tensor
@@ -16,18 +16,18 @@ from tinygpt.core.optimizers import optimizer_of
 from tinygpt.core.plan.layout import merged_name
 from tinygpt.core.rng import BATCH, EVAL
 
-# A model's programs: over whole windows, over a prompt, over one byte more.
-Model = namedtuple("Model", ("whole", "prefill", "decode"))
+# A model's programs: over whole windows, over some that are looked into, over a prompt, over one byte more.
+Model = namedtuple("Model", ("whole", "inspect", "prefill", "decode"))
 MODELS = {
-    "gpt": Model(GptProgram, GptPrefill, GptDecode),
-    "bigram": Model(BigramProgram, BigramPrefill, BigramDecode),
+    "gpt": Model(GptProgram, GptInspect, GptPrefill, GptDecode),
+    "bigram": Model(BigramProgram, BigramProgram, BigramPrefill, BigramDecode),
 }
 
 
 def whole_windows(config: RunConfig, memory: Memory, mode: str, learns: bool) -> ModelProgram:
-    program: ModelProgram = MODELS[config.model.kind].whole(
-        mode, config, memory, config.train.batch, config.model.ctx, learns
-    )
+    kind = MODELS[config.model.kind]
+    made = kind.inspect if mode == "inspect" else kind.whole
+    program: ModelProgram = made(mode, config, memory, config.train.batch, config.model.ctx, learns)
     return program
 
 
@@ -99,7 +99,7 @@ def update_program(config: RunConfig, memory: Memory) -> Program:
 
 
 def loss_program(config: RunConfig, memory: Memory, mode: str) -> ModelProgram:
-    """The loss of each row of a batch, drawn from the validation text for "validate", the host's for "eval"."""
+    """The loss of each row of a batch, drawn from the validation text for "validate", else the host's."""
     p = whole_windows(config, memory, mode, learns=False)
     if mode == "validate":
         draw_windows(p, memory.val_text, config.train.seed, EVAL)
@@ -194,6 +194,8 @@ PROGRAMS = {
     "update": update_program,
     "validate": validate_program,
     "eval": lambda config, memory: loss_program(config, memory, "eval"),
+    "inspect": lambda config, memory: loss_program(config, memory, "inspect"),
+    "gradients": lambda config, memory: forward_and_backward(config, memory, "gradients", 0, fed=True),
     "likeliest": likeliest_program,
     "prefill": prefill_program,
     "decode": decode_program,
@@ -207,6 +209,8 @@ def step_modes(config: RunConfig) -> list[str]:
 
 
 WRITING = ["prefill", "decode"]
+LOOKING = ["inspect", "gradients"]  # forward, and backward as well, on windows that the host wrote
+WATCHED = LOOKING + ["train", "train_fed", "gradient", "accumulate"]  # what has one name there has one shape
 
 
 def with_start(config: RunConfig, modes: list[str]) -> list[str]:
@@ -216,7 +220,7 @@ def with_start(config: RunConfig, modes: list[str]) -> list[str]:
 
 
 def all_modes(config: RunConfig) -> list[str]:
-    """Every program that there is of a run, for whoever looks at them."""
+    """Every program that there is of a run; those of LOOKING are for a single window."""
     return step_modes(config) + ["validate", "eval", "likeliest"] + WRITING
 
 

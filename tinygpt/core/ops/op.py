@@ -301,6 +301,14 @@ class Program:
                     read[tensor.root().name] = True
         self.ops = list(reversed(kept))
 
+    def written(self) -> "list[Tensor]":
+        """Of the tensors that it names, those that an op writes."""
+        names: dict[str, bool] = {}
+        for op in self.ops:
+            for tensor in op.writes():
+                names[tensor.root().name] = True
+        return [tensor for tensor in self.tensors if tensor.name in names]
+
     def commit(self) -> None:
         """What is called from here on is kept."""
         self.committed = len(self.ops)

@@ -4,9 +4,12 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.models.programs import PROGRAMS
+from tinygpt.core.models.programs import PROGRAMS, WATCHED
+from tinygpt.core.names import matches_any
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.plan.verify import MAX_DIM, verify
+
+WATCH = "@"  # before the name of a temporary tensor that is watched
 
 
 def check_sizes(config: RunConfig) -> None:
@@ -28,6 +31,8 @@ def check_sizes(config: RunConfig) -> None:
 class MadePrograms:
     """Some programs of a run, by mode, and the tensors that outlive them."""
 
+    slices = 1  # in which gradients are kept: see ops/gpu.py
+
     def __init__(
         self,
         config: RunConfig,
@@ -35,8 +40,10 @@ class MadePrograms:
         train_bytes: int = 0,
         val_bytes: int = 0,
         kept: "tuple[str, ...]" = (),
+        watched: "tuple[str, ...]" = (),
     ) -> None:
-        """`kept` are tensors that have a place though no program names them."""
+        """`kept` are tensors that have a place though no program names them. `watched` are names, with * for anything:
+        what a run leaves in such tensors can be read when it is over."""
         check_sizes(config)
         self.modes = modes
         self.memory = Memory(config, train_bytes, val_bytes)
@@ -44,9 +51,25 @@ class MadePrograms:
         for mode in modes:
             verify(self.programs[mode])
         self.tensors = self.memory.named_in([self.programs[mode] for mode in modes], list(kept))
+        self.tensors += self.outlive([self.programs[mode] for mode in modes if mode in WATCHED], watched)
+
+    def outlive(self, programs: list[Program], watched: "tuple[str, ...]") -> list[Tensor]:
+        """Make outputs of watched temporaries, so that nothing else comes to lie where they do. They have names of
+        their own (WATCH), for programs that are not watched have tensors of the same names."""
+        found: dict[str, Tensor] = {}
+        order = []
+        for program in programs:
+            for tensor in program.written():
+                if tensor.kind == "temp" and matches_any(watched, tensor.name):
+                    tensor.kind, tensor.name = "output", WATCH + tensor.name
+                    if tensor.name not in found:
+                        found[tensor.name] = tensor
+                        order.append(tensor)
+        return order
 
     def places(self, tensor: Tensor, start: int, floats: int) -> list[list[int]]:
-        """Where a stretch of a persistent tensor lies: buffer, place and size in bytes."""
+        """Where a stretch of a persistent tensor lies: buffer, place and size in bytes. Of gradients that are kept in
+        slices all of them lie there."""
         raise NotImplementedError
 
     def file_places(self, vectors: list[Tensor]) -> list[list[int]]:

@@ -14,7 +14,10 @@ class Machine:
     name = "machine"
     starts = "init"  # the program that makes start values; where there is none, `start_values` has them
 
-    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
+    def lower(
+        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: "tuple[str, ...]" = ()
+    ) -> "Any":
+        """Some programs, with a place of its own for each tensor that is watched."""
         raise NotImplementedError
 
     async def open(self, lowered: "Any") -> Player:

@@ -5,8 +5,10 @@ import struct
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import with_start
-from tinygpt.core.ops.op import Tensor
+from tinygpt.core.ops.op import ALIGNMENT, Tensor
 from tinygpt.core.optimizers import LIVE
+from tinygpt.core.plan.layout import aligned
+from tinygpt.core.plan.programs import WATCH
 from tinygpt.core.run.contract import Engine, Player
 from tinygpt.core.run.machine import Machine
 
@@ -32,6 +34,7 @@ class PlannedEngine(Engine):
         self.lowered: Any = None
         self.player: Any = None  # a Player, once it is known for what
         self.text_bytes = (0, 0)
+        self.watched: tuple[str, ...] = ()  # patterns of tensors that can be read after a run
 
     def describe(self) -> str:
         if self.player is not None:
@@ -50,7 +53,7 @@ class PlannedEngine(Engine):
         begins = self.player is None and self.state is None
         if begins and self.machine.starts and self.machine.starts not in modes:
             modes = modes + [self.machine.starts]
-        lowered = self.machine.lower(self.config, modes, self.text_bytes[0], self.text_bytes[1])
+        lowered = self.machine.lower(self.config, modes, self.text_bytes[0], self.text_bytes[1], self.watched)
         player = await self.machine.open(lowered)
         before, self.lowered, self.player = (self.lowered, self.player), lowered, player
         self.threads, self.software = player.threads, player.software
@@ -126,6 +129,27 @@ class PlannedEngine(Engine):
         places: Places = self.lowered.file_places([self.tensor(name) for name in names])
         return places
 
+    async def watch(self, patterns: "tuple[str, ...]") -> None:
+        """From now on what programs leave in such tensors can be read."""
+        self.watched = patterns
+        if self.lowered is not None:
+            await self.plan(self.lowered.modes)
+
+    async def read_tensor(self, name: str) -> "tuple[tuple[int, ...], bytes]":
+        """The shape and the floats that the last run left in a tensor that is watched, in a parameter by its program's
+        name ("blocks.0.attn.qkv.weight"), or in its gradient (a "d" before that)."""
+        if self.has(WATCH + name):
+            kept = self.tensor(WATCH + name)
+            return kept.shape, await self.player.read(self.places(kept.name, kept.size))
+        memory = self.lowered.memory
+        views = list(memory.weight.values()) + list(memory.live_weight.values()) + list(memory.grad.values())
+        for view in views:
+            if view.name == name and self.has(view.root().name):
+                data = await self.player.read(self.lowered.places(view.root(), view.start, aligned(view.size)))
+                slices = self.lowered.slices if view.kind == "grad" else 1
+                return view.shape, summed(data, slices)[: 4 * view.size]
+        raise TinyGPTError(f"{name} is no tensor of this program, or is not watched")
+
     async def clock(self, mode: str) -> "list[Any]":
         """Each op of a program with its seconds."""
         await self.require([mode])
@@ -137,3 +161,14 @@ class PlannedEngine(Engine):
             await self.player.close()
             self.player = None
         self.machine.close()
+
+
+def summed(data: bytes, slices: int) -> bytes:
+    """A gradient of its slices, which lie line by line (ops/gpu.py)."""
+    if slices == 1:
+        return data
+    lines = []
+    for first in range(0, len(data), 4 * ALIGNMENT * slices):
+        parts = [struct.unpack_from(f"<{ALIGNMENT}f", data, first + 4 * ALIGNMENT * i) for i in range(slices)]
+        lines.append(struct.pack(f"<{ALIGNMENT}f", *[sum(column) for column in zip(*parts)]))  # noqa: B905
+    return b"".join(lines)

@@ -91,19 +91,23 @@ class TabMachine(Machine):
         self.page: Any = None
         self.planned: Any = None  # what was asked for last, and its plan: the page sees it before memory is taken
 
-    def lower(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
-        wanted = (config, modes, train_bytes, val_bytes)
+    def lower(
+        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: "tuple[str, ...]" = ()
+    ) -> "Any":
+        wanted = (config, modes, train_bytes, val_bytes, watched)
         if self.planned is None or self.planned[0] != wanted:
-            self.planned = (wanted, self.lowered(config, modes, train_bytes, val_bytes))
+            self.planned = (wanted, self.lowered(config, modes, train_bytes, val_bytes, watched))
         return self.planned[1]
 
-    def lowered(self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int) -> "Any":
+    def lowered(
+        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: "tuple[str, ...]"
+    ) -> "Any":
         kept = slot_names(config.train)  # even where a model only writes: it may go on to train
         if self.device is None:
-            return Lowered(config, modes, train_bytes, val_bytes, kept)
+            return Lowered(config, modes, train_bytes, val_bytes, kept, watched)
         device = device_of(self.device)
         device.f16 = False  # what the page trains, it trains in float32
-        return GpuLowered(config, device, modes, train_bytes, val_bytes, kept)
+        return GpuLowered(config, device, modes, train_bytes, val_bytes, kept, watched)
 
     async def open(self, lowered: "Any") -> TabPlayer:
         playbook = json.dumps(lowered.playbook())

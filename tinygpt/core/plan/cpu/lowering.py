@@ -30,8 +30,9 @@ class Lowered(MadePrograms):
         train_bytes: int = 0,
         val_bytes: int = 0,
         kept: "tuple[str, ...]" = (),
+        watched: "tuple[str, ...]" = (),
     ) -> None:
-        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept)
+        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched)
         made = [self.programs[mode] for mode in modes]
         scratch: dict[str, list[Tensor | None]] = {}
         for program in made:

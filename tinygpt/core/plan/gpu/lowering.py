@@ -58,8 +58,9 @@ class GpuLowered(MadePrograms):
         train_bytes: int = 0,
         val_bytes: int = 0,
         kept: "tuple[str, ...]" = (),
+        watched: "tuple[str, ...]" = (),
     ) -> None:
-        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept)
+        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched)
         self.device = device
         self.slices = slices_of(config, self.memory.layout, device)
         self.segments = segments_of(self.memory, self.slices, device)
@@ -77,12 +78,12 @@ class GpuLowered(MadePrograms):
         if tensor.kind not in FLAT:
             buffer, place = self.plan.fixed[tensor.name]
             return [[buffer, 4 * (place + start), 4 * floats]]
-        places = []
+        places, copies = [], self.plan.copies(tensor)
         for segment in [one for one in self.segments if tensor.name in one.tensors]:
             begin, end = max(start, segment.start), min(start + floats, segment.start + segment.floats)
             if begin < end:
                 buffer, _ = self.plan.fixed[segment.tensors[tensor.name].name]
-                places.append([buffer, 4 * (begin - segment.start), 4 * (end - begin)])
+                places.append([buffer, 4 * (begin - segment.start) * copies, 4 * (end - begin) * copies])
         return places
 
     def playbook(self) -> "dict[str, Any]":
