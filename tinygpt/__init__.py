@@ -4,11 +4,11 @@ TYPE_CHECKING = False  # MicroPython reads this file too, and has no typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from tinygpt.api import Model, corpus, load, train
+    from tinygpt.api import Model, corpus, load, look, train
     from tinygpt.notebook import LiveCurve
 
 __version__ = "0.1.0"
-__all__ = ["LiveCurve", "Model", "__version__", "corpus", "load", "train"]
+__all__ = ["LiveCurve", "Model", "__version__", "corpus", "load", "look", "train"]
 
 
 def __getattr__(name: str) -> "Any":

@@ -1,4 +1,4 @@
-"""TinyGPT from Python: load, train, generate, stream, evaluate.
+"""TinyGPT from Python: load, train, generate, stream, evaluate, look.
 
 `import tinygpt` has all of it; docs/api.md shows how, and a test runs every line there.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +37,7 @@ from tinygpt.models import load_model
 if TYPE_CHECKING:
     from tinygpt.engines.base import FloatArray
     from tinygpt.evaluation import Evaluation
+    from tinygpt.looking.inside import Look
 
 Event = dict[str, Any]  # as `tinygpt train --json` prints them: step, eval, exam, sample, checkpoint, advice
 OnEvent = Callable[[Event], object]
@@ -109,6 +110,13 @@ class Model:
 
         return run_now(evaluate(self.engine, text.encode() if isinstance(text, str) else text))
 
+    def scaled(self, parts: Mapping[str, float]) -> Model:
+        """A copy some of whose parts count for more or less: {"blocks.1.head.0": 0} is without that head."""
+        from tinygpt.looking.parts import scaled_model
+
+        scale = [f"{name}={factor!r}" for name, factor in parts.items()]
+        return Model(scaled_model(self.checkpoint, (), scale), self._choice)
+
     def save(self, path: str | os.PathLike[str], *, weights_only: bool = False, dtype: str = "float32") -> None:
         """As a .tinygpt file, which the command line and the page open; float16 holds weights alone."""
         save_tinygpt(path, self.checkpoint, include_optimizer=not weights_only and dtype == "float32", dtype=dtype)
@@ -135,6 +143,35 @@ class Model:
 def load(model: str | os.PathLike[str], *, engine: str = "auto", device: str = "auto", threads: int = 0) -> Model:
     """A run's folder (its best model), a file of ours or in safetensors, a Hugging Face folder, or a name of ours."""
     return Model(load_model(model), EngineChoice(engine, device=device, threads=threads))
+
+
+def look(
+    model: Model | str | os.PathLike[str],
+    text: str | bytes,
+    *,
+    window: int = 128,
+    byte: int | None = None,
+    tensors: Sequence[str] = (),
+    origins: str | bytes | Corpus | None = None,
+) -> Look:
+    """What can be seen of a model while it reads a text; `tinygpt look` has the same by the same names.
+
+    `data` of what comes back is plain, `save` writes it as a page, a picture or JSON. `origins` is a text, or a corpus,
+    in which stretches of this one are looked for.
+    """
+    from tinygpt.looking.inside import look_into
+    from tinygpt.looking.origins import Source, as_data, origins_of
+
+    seen = model if isinstance(model, Model) else load(model)
+    name = "" if isinstance(model, Model) else os.fspath(model)
+    read = text.encode() if isinstance(text, str) else text
+    found = look_into(seen.checkpoint, read, name=name, window=window, byte=byte, tensors=tensors, choice=seen._choice)
+    if origins is not None:
+        learned = origins if isinstance(origins, Corpus) else text_for(seen.config, origins)
+        train_text, val_text = learned.split(seen.config.train.val_fraction)
+        source = Source(train_text)
+        found.data["origins"] = as_data(origins_of(read, source, val_text), source, learned.name)
+    return found
 
 
 def corpus(name: str | None = None, *, file: str | os.PathLike[str] | None = None, budget: int | None = None) -> Corpus:

@@ -18,6 +18,7 @@ from tinygpt.cli.commands import (
     doctor,
     evaluate,
     files,
+    look,
     lora,
     models,
     play,
@@ -118,6 +119,7 @@ app.command(epilog=runs.EXAMPLES)(runs.runs)
 app.command(epilog=models.EXAMPLES)(models.models)
 app.command(epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(epilog=look.EXAMPLES)(look.look)
 app.add_typer(lora.lora, name="lora")
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=files.CONVERT_EXAMPLES)(files.convert)

@@ -57,10 +57,8 @@ def attention(*, qkv: Floats, y: Floats, lse: Floats | None, B: int, T: int, H: 
         lse[...] = sums
 
 
-def attention_weights(
-    *, qkv: Floats, lse: Floats, p: Floats, B: int, T: int, H: int, D: int, alibi: int = 0
-) -> None:
-    """qkv [N,3C], lse [B,H,T] -> the softmax itself, p [B,H,T,T]: row i is how much i takes of each row up to itself."""
+def attention_weights(*, qkv: Floats, lse: Floats, p: Floats, B: int, T: int, H: int, D: int, alibi: int = 0) -> None:
+    """qkv [N,3C], lse [B,H,T] -> the softmax itself, p [B,H,T,T]: how much row i takes of each up to itself."""
     q, k, _ = split_heads(qkv, B, T, H, D)
     p[...] = np.exp(causal_scores(q, k, alibi) - lse[..., None])
 

@@ -15,6 +15,7 @@ from tinygpt.cli.exams import answer_lines, result_line
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
+from tinygpt.cli.parts import Ablate, Scale, with_parts
 from tinygpt.cli.settings import read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
@@ -63,6 +64,8 @@ def evaluate(
         Path | None,
         option("--per-byte", help="also write each byte's loss: to a .csv or a .npy file", panel=options.OUTPUT),
     ] = None,
+    ablate: Ablate = None,
+    scale: Scale = None,
     adapter: AdapterPath = None,
     engine: options.EngineName = None,
     device: options.Device = None,
@@ -73,7 +76,7 @@ def evaluate(
     output = Output(json=json)
     if per_byte is not None and per_byte.suffix not in (".csv", ".npy"):
         raise TinyGPTError(f"--per-byte writes .csv or .npy, not '{per_byte.name}'")
-    checkpoint = open_model(model, adapter)
+    checkpoint = with_parts(open_model(model, adapter), ablate, scale)
     own = own_texts(model, checkpoint)
     choice = choose_data(own.data, data, file, budget)
     part = split or ("all" if file is not None else "val")

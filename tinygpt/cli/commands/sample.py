@@ -14,6 +14,7 @@ from tinygpt.cli.interrupts import StopRequest, stop_signals
 from tinygpt.cli.models import AdapterPath, NewestModelPath, on_engine, open_model, or_newest
 from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output
+from tinygpt.cli.parts import Ablate, Scale, with_parts
 from tinygpt.cli.writers import JsonWriter, RawWriter, TextWriter, Writer
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
@@ -68,6 +69,8 @@ def sample(
         bool, option("--raw", help="only the new text on stdout, byte for byte", panel=options.OUTPUT)
     ] = False,
     json: options.Json = False,
+    ablate: Ablate = None,
+    scale: Scale = None,
     adapter: AdapterPath = None,
     engine: options.EngineName = None,
     device: options.Device = None,
@@ -81,7 +84,7 @@ def sample(
     choice = EngineChoice(**engine_changes(engine, device, threads=threads))
     output = Output()
     chosen = or_newest(model)
-    checkpoint = open_model(chosen, adapter)
+    checkpoint = with_parts(open_model(chosen, adapter), ablate, scale)
     player, described = on_engine(checkpoint, choice, Work(written=settings.tokens))
     output.aside(described if model is not None else f"{chosen}, {described}")
     scribe = Scribe(player, checkpoint.config.model.ctx, settings, stops)
