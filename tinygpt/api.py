@@ -25,6 +25,7 @@ from tinygpt.core.run.exam import exam_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.sampler import Text
 from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.core.run.watching import Watcher
 from tinygpt.core.text import StreamDecoder
 from tinygpt.data import load_corpus
 from tinygpt.data.corpus import Corpus
@@ -211,6 +212,8 @@ def train(
     init_from: Model | str | os.PathLike[str] | None = None,
     validation: str | bytes | None = None,
     on_event: OnEvent | None = None,
+    watch: Sequence[str] = (),
+    watch_every: int | None = None,
     engine: str = "auto",
     device: str = "auto",
     threads: int = 0,
@@ -220,7 +223,8 @@ def train(
 
     `settings` are those of the model and of its training, by the names that `tinygpt train` has. `on_event` is told of
     every step, validation and sample, and ends the run by returning False. `validation` is a text of its own; else the
-    last part of the text is held out.
+    last part of the text is held out. `watch` names tensors of a step ("blocks.*.dqkv"), which events "watch" tell of
+    every `watch_every` steps, or as often as is validated.
     """
     if init_from is not None:
         base = init_from if isinstance(init_from, Model) else load(init_from)
@@ -238,11 +242,14 @@ def train(
     exam = exam_of(source.name, run.model.ctx)
     choice = EngineChoice(engine, device=device, threads=threads)
     opened = make_engine(run, choice, None if base is None else State(0, base.weights))
+    every = watch_every or run.train.eval_every or run.train.steps
     try:
+        watcher = Watcher(run, opened, watch, every) if watch else None
         run_now(opened.load_corpus(train_text, val_text))
         host = MemoryHost(run, opened, {"name": source.name, "sha256": source.sha256}, on_event)
         coach = coach_of(run, len(train_text), opened.replicas) if exam is None else None
-        run_now(Trainer(run, opened, host, len(train_text), len(val_text), coach=coach, exam=exam).run())
+        sizes = len(train_text), len(val_text)
+        run_now(Trainer(run, opened, host, *sizes, coach=coach, exam=exam, watcher=watcher).run())
     finally:
         run_now(opened.close())
     return Model(host.kept.get("best") or host.kept["last"], choice)

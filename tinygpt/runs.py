@@ -1,10 +1,12 @@
 """A training run on disk: a folder whose files stay readable whenever the process dies.
 
 config.toml            every setting, the corpus with its sha256, and the engine; `train --config` takes it
-metrics.jsonl          one JSON object per line: steps, validations, exams, and how long each session took on what
+metrics.jsonl          one JSON object per line: steps, validations, exams, tensors that were watched, and how long each
+                       session took on what
 samples.txt            what the model wrote on the way
 checkpoints/last.tinygpt, checkpoints/best.tinygpt, and those that are kept, as checkpoints/step-000500.tinygpt;
                        of a run that trains adapters .safetensors files, of which only the last can be gone on from
+watch.png, watch.npz   tensors that were watched: over the steps, and the values of the last one
 loss.png               drawn when the run ends or is interrupted, or when one that was killed is resumed
 .lock                  there while a process trains
 """
@@ -35,6 +37,7 @@ METRICS = {
     "eval": ("val_loss",),
     "session": ("from", "seconds"),
     "exam": ("accuracy", "right", "asked"),
+    "watch": ("norm", "mean", "std", "low", "high"),
 }
 LOCK = ".lock"
 PARTIAL = ".*.partial"
@@ -150,7 +153,7 @@ class RunFolder:
             replace(partial, self.config)
 
     def record(self, event: dict[str, Any]) -> None:
-        """Keep an event: of steps, validations, exams and sessions as metrics, of samples as text."""
+        """Keep an event: of steps, validations, exams, watched tensors and sessions as metrics, of samples as text."""
         if event["event"] in METRICS:
             with writing(self.metrics):
                 if self._metrics_file is None:

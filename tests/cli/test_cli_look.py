@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import one_line_error, succeed, tinygpt
+from cli_helpers import TINY, metrics, one_line_error, succeed, tinygpt
 
 import tinygpt as api
 from tinygpt.engines.runner import find_chromium
@@ -92,6 +92,48 @@ def test_every_tensor_has_a_name(straight_run: Path) -> None:
 )
 def test_a_sentence_for_what_cannot_be(straight_run: Path, wrong: Any, sentence: str) -> None:
     assert sentence in one_line_error(tinygpt("look", straight_run, *wrong))
+
+
+def test_watching_a_training(text_file: Path, tmp_path: Path) -> None:
+    """The same weights as without; events, a picture and the last values in the folder, resumed or not."""
+    plain = ["--preset", "tiny", *TINY, "--file", text_file, "--eval-every", 15, "--grad-accum", 2, "--quiet"]
+    watch = ["--watch", "blocks.*.dqkv", "--watch", "dblocks.0.*fc_in.weight", "--watch-every", 10]
+    succeed("train", *plain, "--steps", 35, "--out", tmp_path / "plain")
+    said = succeed("train", *plain[:-1], *watch, "--steps", 20, "--out", tmp_path / "run").stdout
+    assert "step     20  blocks.0.dqkv  " in said
+    succeed("train", "--resume", tmp_path / "run", *watch, "--steps", 35, "--quiet")
+    events = metrics(tmp_path / "run", "watch")
+    names = ["blocks.0.dqkv", "dblocks.0.mlp.fc_in.weight"]
+    assert [(event["step"], event["tensor"]) for event in events] == [
+        (n, name) for n in (10, 20, 30, 35) for name in names
+    ]
+    kept = np.load(tmp_path / "run" / "watch.npz")
+    assert kept["blocks.0.dqkv"].shape == (64, 48)
+    for event in events[-2:]:
+        assert (
+            event["norm"] == pytest.approx(float(np.linalg.norm(kept[event["tensor"]])), rel=1e-4) and event["norm"] > 0
+        )
+    assert (tmp_path / "run" / "watch.png").read_bytes().startswith(b"\x89PNG")
+    weights = [api.load(tmp_path / name).weights for name in ("plain", "run")]
+    assert (weights[0] == weights[1]).all()
+    told: list[Any] = []
+    text = text_file.read_text()
+    api.train(text, preset="tiny", steps=4, watch=["blocks.1.y"], watch_every=2, on_event=told.append, threads=1)
+    assert [event["step"] for event in told if event["event"] == "watch"] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "wrong, sentence",
+    [
+        (("--watch", "blocks.0.dqkw"), "did you mean 'blocks.0.dqkv'?"),
+        (("--watch-every", 5), "say with --watch what"),
+        (("--watch", "x", "--watch-every", 0), "takes 1 step or more"),
+        (("--watch", "x", "--engine", "torch"), "the torch engine has no program whose tensors could be watched"),
+    ],
+)
+def test_what_cannot_be_watched(text_file: Path, tmp_path: Path, wrong: Any, sentence: str) -> None:
+    failed = tinygpt("train", "--preset", "tiny", *TINY, "--file", text_file, *wrong, "--out", tmp_path / "run")
+    assert sentence in one_line_error(failed) and not (tmp_path / "run").exists()
 
 
 def test_the_page_shows_a_text_and_never_obeys_it(straight_run: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from tinygpt.core import config, presets
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.validation import validate
+from tinygpt.core.run.watching import Watcher
 
 TEXT = bytes([byte % 251 for byte in range(1000)])
 
@@ -32,3 +33,9 @@ for changes in ({}, {"grad_accum": 3}):
             print("refused:", error)
     for player in engine.machine.opened:
         print(player.asked, bits(player.rates), player.closed, sum(player.memory))
+
+engine = fake_engine(run)
+watcher = Watcher(run, engine, ["blocks.*.dqkv", "d*fc_in.weight"], 5)
+run_now(engine.load_corpus(TEXT, TEXT[500:]))
+run_now(engine.train(2))
+print(bits(run_now(watcher.look(2))), [tensor.name for tensor in engine.lowered.tensors])

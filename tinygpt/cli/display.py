@@ -21,6 +21,8 @@ SMOOTHING_STEPS = 10
 SECONDS_BETWEEN_LINES = 10.0
 CHART_ROWS = 7
 SAMPLE_LINES = 4
+WATCHED_LINES = 8
+LEVELS = "▁▂▃▄▅▆▇█"
 WIDEST = 100  # columns; a curve wider than that tells no more
 STOPPING = "finishing this step, then saving; Ctrl-C again quits at once"
 ADVICE, ADVICE_STYLE = "coach  {}", "yellow"
@@ -110,6 +112,8 @@ class PlainLines(Display):
         due = event["event"] == "step" and (time.monotonic() >= self.next_line or event["step"] == self.steps)
         if event["event"] == "advice":
             self.console.print(ADVICE.format(event["text"]), style=ADVICE_STYLE, highlight=False, soft_wrap=True)
+        elif event["event"] == "watch":
+            self.console.print(watch_line(event), highlight=False, soft_wrap=True)
         elif due or event["event"] in ("eval", "exam", "retime"):
             self.next_line = time.monotonic() + SECONDS_BETWEEN_LINES
             self.console.print(self.line(event), highlight=False, soft_wrap=True)
@@ -141,6 +145,7 @@ class LivePanel(Display):
         self.vals: list[tuple[int, float]] = []
         self.exams: list[tuple[int, float]] = []
         self.sample = ""
+        self.watched: dict[str, str] = {}  # a line per tensor
         self.ended = False  # the summary says what is written, and why
         self.live = Live(console=console, get_renderable=self.render, refresh_per_second=4, redirect_stderr=False)
 
@@ -158,6 +163,8 @@ class LivePanel(Display):
             self.exams = [*self.exams, (event["step"], event["accuracy"])]
         elif event["event"] == "sample":
             self.sample = event["text"]
+        elif event["event"] == "watch":
+            self.watched = {**self.watched, event["tensor"]: watch_line(event)}
         elif event["event"] == "advice":
             self.live.console.print(ADVICE.format(event["text"]), style=ADVICE_STYLE, highlight=False)
 
@@ -172,6 +179,7 @@ class LivePanel(Display):
             rows.append(Text())
             losses, shares = list(self.losses.points), (self.exams, EXAM_STYLE)
             rows += loss_chart(losses, self.vals, width - 2, CHART_ROWS, TRAIN_STYLE, VAL_STYLE, *shares)
+        rows += [Text(line[: width - 4]) for line in list(self.watched.values())[:WATCHED_LINES]]
         rows += [] if self.ended else self.writing(width)
         if self.stopping and not self.ended:
             rows.append(Text(STOPPING, style="bold yellow"))
@@ -203,6 +211,20 @@ class LivePanel(Display):
             parts += [("   exam ", "dim"), (f"{self.exam['accuracy']:.0%}", f"bold {EXAM_STYLE}")]
         parts += [("   lr ", "dim"), (f"{self.lr:.2g}", ""), ("   ", ""), (rate(self.tokens_per_s), "")]
         return Text.assemble(*parts)
+
+
+def watch_line(event: dict[str, Any]) -> str:
+    """A tensor in numbers, and as a histogram."""
+    numbers = f"norm {event['norm']:.3g}  mean {event['mean']:.2g}  std {event['std']:.2g}"
+    strange = f"  {event['strange']} no numbers" if event["strange"] else ""
+    return f"step {event['step']:>6,}  {event['tensor']}  {spark(event['bins'])}  {numbers}{strange}"
+
+
+def spark(bins: list[int]) -> str:
+    """A histogram in a line of text."""
+    pairs = [a + b for a, b in zip(bins[::2], bins[1::2], strict=True)]
+    most = max(pairs)
+    return "".join(" " if count == 0 else LEVELS[8 * count // (most + 1)] for count in pairs)
 
 
 def rate(tokens_per_s: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -24,12 +24,14 @@ from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.exam import exam_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.trainer import Trainer
+from tinygpt.core.run.watching import Watcher
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import make_engine, settle
 from tinygpt.runs import RUNS, RunFolder, create_numbered, require_free
 
 if TYPE_CHECKING:
     from tinygpt.cli.budgeting import Foreseen, Minutes
+    from tinygpt.core.config import RunConfig
     from tinygpt.core.run.contract import Engine
     from tinygpt.core.run.exam import Exam
     from tinygpt.engines.base import FloatArray, State
@@ -51,6 +53,7 @@ class Job:
     weights: FloatArray | None = None
     minutes: Minutes | None = None  # the run is chosen to fit them
     journals: tuple[str, ...] = ()  # other programs that are told of it
+    watch: Watch | None = None  # tensors to tell of on the way
 
     def state(self) -> State | None:
         from tinygpt.engines.base import State
@@ -58,6 +61,17 @@ class Job:
         if self.resumed is not None:
             return self.resumed.state
         return None if self.weights is None or self.settings.run.lora is not None else State(0, self.weights)
+
+
+class Watch(NamedTuple):
+    """Tensors of a step by their names' patterns; told of every so many steps, None: as often as it is validated."""
+
+    patterns: tuple[str, ...]
+    every: int | None = None
+
+    def watcher(self, run: RunConfig, engine: Engine) -> Watcher:
+        every = self.every if self.every is not None else run.train.eval_every or run.train.steps
+        return Watcher(run, engine, self.patterns, every)
 
 
 class RunHost(ScreenHost):
@@ -119,6 +133,7 @@ def execute(job: Job, output: Output) -> None:
     progress = Progress() if job.resumed is None else job.resumed.progress
     choice, why = settle(job.settings.engine, run, Work(run.train.steps - progress.step))
     engine = make_engine(run, choice, job.state(), None if run.lora is None else job.weights)
+    watcher = None if job.watch is None else job.watch.watcher(run, engine)
     run_now(engine.load_corpus(texts.train, texts.val))
     settings = replace(with_texts(job.settings, texts), engine=choice)
     with ExitStack() as held:
@@ -126,7 +141,7 @@ def execute(job: Job, output: Output) -> None:
         folder = held.enter_context(prepared)
         journals = held.enter_context(open_journals(job.journals, folder, settings))
         report = RunReport(output, settings, engine, why, texts, folder)
-        reason = train_in(folder, settings, engine, texts, exam, progress, output, report, foreseen, journals)
+        reason = train_in(folder, settings, engine, texts, exam, progress, output, report, foreseen, journals, watcher)
     output.require_stdout()
     if reason == "stopped":
         raise typer.Exit(INTERRUPTED)
@@ -143,6 +158,7 @@ def train_in(
     report: RunReport,
     foreseen: Foreseen | None,
     journals: Sequence[Journal],
+    watcher: Watcher | None,
 ) -> str:
     """Run the loop and report on it; why it ended."""
     run, first, device = settings.run, progress.step, engine.describe()
@@ -160,14 +176,14 @@ def train_in(
         coach = coach_of(run, len(texts.train), engine.replicas) if knows else None
         sizes = len(texts.train), len(texts.val)
         pace = None if foreseen is None else foreseen.pace()
-        trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach, exam, pace)
+        trainer = Trainer(run, engine, host, *sizes, progress, prompt, settings.sample, coach, exam, pace, watcher)
         display.begin(run.train.steps, past)
 
         def end(reason: str) -> None:
             display.end()
             seconds = round(host.now() - trainer.began, 3)
             session = {"event": "session", "from": first, "step": progress.step, "seconds": seconds, "device": device}
-            close(folder, settings, engine, reason, session)
+            close(folder, settings, engine, reason, session, watcher)
             report.settings = host.settings  # the run may have another length by now
             report.judge(reason, foreseen, progress.best_val, display)
             report.ended(reason, progress, host.train_loss(), display)
@@ -199,9 +215,14 @@ def prepared_folder(job: Job, settings: TrainSettings, corpus: str, progress: Pr
 
 
 def close(
-    folder: RunFolder | None, settings: TrainSettings, engine: Engine, reason: str, session: dict[str, Any]
+    folder: RunFolder | None,
+    settings: TrainSettings,
+    engine: Engine,
+    reason: str,
+    session: dict[str, Any],
+    watcher: Watcher | None,
 ) -> None:
-    """Note how long it took and draw the curve, unless the end was to come at once.
+    """Note how long it took and draw the curve, and what was watched, unless the end was to come at once.
 
     A run that failed keeps its own error, whatever happens.
     """
@@ -211,6 +232,10 @@ def close(
     with suppress(*((TinyGPTError,) if reason in ("failed", "diverged") else ())):
         folder.record(session)
         draw(folder, settings)
+        if watcher is not None and watcher.last:
+            from tinygpt.looking.watched import save_watched
+
+            save_watched(folder.path, folder.read_metrics(), watcher.last)
 
 
 def draw(folder: RunFolder, settings: TrainSettings) -> None:

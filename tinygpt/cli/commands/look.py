@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tinygpt.cli import options
 from tinygpt.cli.commands.sample import read_prompt
+from tinygpt.cli.display import spark
 from tinygpt.cli.models import AdapterPath, NewestModelPath, open_model, or_newest
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
@@ -34,7 +35,6 @@ EXAMPLES = """Examples:
 PAGE = Path("look.html")
 OWN = "own"
 INSIDE = "Inside"
-LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def look(
@@ -225,8 +225,3 @@ def report(output: Output, seen: Look, paths: list[Path]) -> None:
         told = one.as_data()
         numbers = ", ".join(f"{key} {told[key]:.3g}" for key in ("norm", "mean", "std", "low", "high"))
         output.say(f"{one.name} {'×'.join(str(dim) for dim in told['shape'])}  {spark(told['bins'])}  {numbers}")
-
-
-def spark(bins: list[int]) -> str:
-    most = max(bins) or 1
-    return "".join(" " if count == 0 else LEVELS[min(7, 8 * count // (most + 1))] for count in bins[::2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tinygpt.cli import options
 from tinygpt.cli.corpora import TextFlags
@@ -18,6 +18,9 @@ from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, FINE_TUNING, tu
 from tinygpt.engines.select import changed
 from tinygpt.runs import RunFolder
 
+if TYPE_CHECKING:
+    from tinygpt.cli.training import Watch
+
 EXAMPLES = """Examples:
 
 \b
@@ -25,6 +28,7 @@ EXAMPLES = """Examples:
   tinygpt train --preset tiny --steps 300     smaller and shorter
   tinygpt train --minutes 3                   what learns most in that time here
   tinygpt train --file notes.txt --ctx 128    your own text
+  tinygpt train --watch 'blocks.*.dqkv'       the gradients of q, k and v on the way
   tinygpt train --data task:addition          sums, and an exam of sums it has never seen
   tinygpt train --resume runs/small-shakespeare-1 --steps 3000
   tinygpt train --init-from runs/small-shakespeare-1 --data moby-dick
@@ -99,6 +103,19 @@ def train(
             "--log", metavar="tensorboard|wandb", help="metrics there too, where it is installed", panel=options.OUTPUT
         ),
     ] = None,
+    watch: Annotated[
+        list[str] | None,
+        option(
+            "--watch",
+            metavar="TENSOR",
+            help="tell of this tensor of a step: blocks.*.dqkv; `tinygpt look --tensors` lists them; may be repeated",
+            panel=options.OUTPUT,
+        ),
+    ] = None,
+    watch_every: Annotated[
+        int | None,
+        option("--watch-every", help="steps between two tellings", default="eval_every", panel=options.OUTPUT),
+    ] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
@@ -139,4 +156,17 @@ def train(
                     f"{resume} goes on in its own folder: leave out --out, or say --resume {resume}@last"
                 )
         settings = replace(job.settings, engine=changed(job.settings.engine, machine))
-        execute(replace(job, settings=settings, out=out, journals=check_journals(log or [])), output)
+        job = replace(job, settings=settings, out=out, journals=check_journals(log or []))
+        execute(replace(job, watch=watch_of(watch, watch_every)), output)
+
+
+def watch_of(patterns: list[str] | None, every: int | None) -> Watch | None:
+    from tinygpt.cli.training import Watch
+
+    if not patterns:
+        if every is not None:
+            raise TinyGPTError("--watch-every says how often: say with --watch what")
+        return None
+    if every is not None and every < 1:
+        raise TinyGPTError(f"--watch-every takes 1 step or more, not {every}")
+    return Watch(tuple(patterns), every)

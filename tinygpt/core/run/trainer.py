@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tinygpt.core.budget.pace import Pace
+    from tinygpt.core.run.watching import Watcher
 
 EXPLODED_LOSS = 2 * LN_VOCAB  # twice the loss of a model that knows nothing
 EXPLODED_STEPS = 5  # so many in a row: a single bad batch may pass
@@ -41,7 +42,7 @@ class Host:
         raise NotImplementedError
 
     def emit(self, event: "dict[str, Any]") -> None:
-        """Take note of a step, eval, exam, sample, checkpoint or advice event (the key "event" names it)."""
+        """Take note of a step, eval, exam, sample, checkpoint, watch or advice event (the key "event" names it)."""
 
     def emit_steps(self, events: "list[dict[str, Any]]") -> None:
         """Take note of a block of steps."""
@@ -84,8 +85,9 @@ class Trainer:
         coach: Coach | None = None,
         exam: Exam | None = None,
         pace: "Pace | None" = None,
+        watcher: "Watcher | None" = None,
     ) -> None:
-        """With a `pace` the run's length is fitted to its time."""
+        """With a `pace` the run's length is fitted to its time; a `watcher` tells of tensors on the way."""
         check_corpus(config, train_bytes)
         self.config = config
         self.engine = engine
@@ -98,6 +100,7 @@ class Trainer:
         self.sample_settings = sample_settings or SampleConfig()
         self.exam = exam
         self.pace = pace
+        self.watcher = watcher
         self.tokens_per_step = config.train.batch * config.train.grad_accum * engine.replicas * config.model.ctx
         self.coach = coach
         self.step_rate = Rate()  # of training alone
@@ -181,7 +184,8 @@ class Trainer:
             return 1
         steps = train.steps - step
         validate_every = train.eval_every if self.validating else 0
-        for every in (validate_every, train.sample_every, train.checkpoint_every, self.keep_every):
+        watch_every = 0 if self.watcher is None else self.watcher.every
+        for every in (validate_every, train.sample_every, train.checkpoint_every, self.keep_every, watch_every):
             if every:
                 steps = min(steps, every - step % every)
         if self.pace is not None and step < train.warmup:
@@ -215,7 +219,15 @@ class Trainer:
             clock = self.take(await self.engine.read_metrics(1), clock)
         now = self.take(await self.engine.read_metrics(), clock)
         self.keep_pace(self.progress.step - first, now - began)
+        if self.watcher is not None and done == steps:
+            await self.watch(self.watcher, self.progress.step)
         return await self.stops(done < steps)
+
+    async def watch(self, watcher: "Watcher", step: int) -> None:
+        """What the step that was done last has left in the tensors that are watched."""
+        if due(step, watcher.every) or step >= self.config.train.steps:
+            for event in await watcher.look(step):
+                self.host.emit(event)
 
     def goes_on(self, began: float) -> bool:
         return self.host.now() - began < STRETCH_SECONDS and not self.host.should_stop()

@@ -81,13 +81,14 @@ class Watcher:
         self.names = chosen(patterns, [tensor.name for tensor in tensors_of(config, modes)], "tensor")
         self.engine = engine
         self.every = every
+        self.last: dict[str, tuple[tuple[int, ...], bytes]] = {}  # by name: shape and floats, as they were told last
         engine.watched = tuple(self.names)
 
     async def look(self, step: int) -> "list[dict[str, Any]]":
         """An event per tensor, of the step that was done last."""
         events = []
         for name in self.names:
-            shape, data = await self.engine.read_tensor(name)
+            shape, data = self.last[name] = await self.engine.read_tensor(name)
             event = summary(floats_in(data))
             event.update({"event": "watch", "step": step, "tensor": name, "shape": list(shape)})
             events.append(event)
