@@ -1,9 +1,8 @@
 // C [rows, cols] = A [rows, depth] B [depth, cols] by register tiles: what the linear kernels share.
 //
-// Every thread takes its share of C's tiles, TILE_ROWS x PANEL each. It copies the rows of A that a tile needs next
-// to each other and multiplies them with one panel of B, PANEL columns, after the other. The depth is cut into equal
-// blocks of at most DEPTH steps of k, between which the sums wait in C. Every element of C belongs to one thread
-// and is summed in the same order whatever the team.
+// Every thread takes its share of C's tiles, TILE_ROWS x PANEL each, and multiplies the rows of A that a tile needs with
+// one panel of B, PANEL columns, after the other. The depth is cut into equal blocks of at most DEPTH steps of k, between
+// which the sums wait in C. Every element of C belongs to one thread and is summed in the same order whatever the team.
 #pragma once
 #include "simd.h"
 
@@ -37,78 +36,156 @@ struct Tile {
   float product[TILE_ROWS][PANEL];
 };
 
-// A tile's rows of A, in a block of k: a thread's own copy, laid out by constants.
+// WebAssembly folds only constants into its loads, so there a tile's part of A is always copied.
+#if defined(__wasm__)
+constexpr bool IN_PLACE = false;
+#else
+constexpr bool IN_PLACE = true;
+#endif
+
+// Lines of memory that will be needed soon: `lines` next to each other in each of some rows.
+struct Ahead {
+  const float* at;
+  i64 stride, lines, rows;
+};
+
+// A tile's rows of A, in a block of k: where they lie, or a copy, zero where rows are missing.
 struct RowsOfA {
-  static constexpr int ROW_STEP = DEPTH + CACHE_LINE, K_STEP = 1;  // a power of two would crowd a few cache sets
-  float at[TILE_ROWS * ROW_STEP];
+  static constexpr int OWN_STEP = DEPTH + CACHE_LINE;  // a power of two would crowd a few cache sets
+  static constexpr int TOGETHER = IN_PLACE ? 3 : TILE_ROWS;  // rows that are found from one pointer
+  static constexpr i64 CROWDED = 1024;  // strides, or multiples of them, at which all rows would share a cache set
+  const float* at;
+  i64 given_step;
+  float own[TILE_ROWS * OWN_STEP];
+
+  i64 row_step() const { return IN_PLACE ? given_step : OWN_STEP; }
+  i64 k_step() const { return 1; }
 
   static Matrix part(Matrix a, i64 row, i64 k) { return {a.at + row * a.stride + k, a.stride}; }
 
-  void copy(Matrix from, i64 rows, i64 depth) {
+  void take(Matrix from, i64 rows, i64 depth) {
+    bool in_place = IN_PLACE && rows == TILE_ROWS && from.stride % CROWDED != 0;
+    at = in_place ? from.at : own;
+    given_step = in_place ? from.stride : OWN_STEP;
+    if (in_place) return;
     for (i64 r = 0; r < TILE_ROWS; r++)
       each_vec(0, depth, [&](i64 k, auto lanes) {
-        store(at + r * ROW_STEP + k, r < rows ? load(from.at + r * from.stride + k, lanes) : vec{}, lanes);
+        store(own + r * OWN_STEP + k, r < rows ? load(from.at + r * from.stride + k, lanes) : vec{}, lanes);
       });
   }
 
-  static void prefetch(Matrix from, i64 rows, i64 depth, i64 share, i64 shares) {
-    for (i64 r = rows * share / shares; r < rows * (share + 1) / shares; r++)
-      for (i64 k = 0; k < depth; k += CACHE_LINE) __builtin_prefetch(from.at + r * from.stride + k, 0, 2);
+  // This share of what a later tile will take.
+  static Ahead ahead(Matrix from, i64 rows, i64 depth, i64 share, i64 shares) {
+    i64 first = rows * share / shares;
+    return {from.at + first * from.stride, from.stride, ceil_div(depth, CACHE_LINE), rows * (share + 1) / shares - first};
   }
 };
 
-// The same from A's transpose [depth, rows]; with each row's sum.
+// The same from A's transpose [depth, rows].
 struct ColumnsOfA {
-  static constexpr int ROW_STEP = 1, K_STEP = TILE_ROWS;
+  static constexpr int TOGETHER = TILE_ROWS;
   static constexpr int VECS = (TILE_ROWS + LANES - 1) / LANES;
-  float at[DEPTH * TILE_ROWS + LANES];
-  float sums[VECS * LANES];
+  static constexpr i64 CROWDED = 512;
+  const float* at;
+  i64 given_step;
+  float own[DEPTH * TILE_ROWS + LANES];
+
+  i64 row_step() const { return 1; }
+  i64 k_step() const { return IN_PLACE ? given_step : TILE_ROWS; }
 
   static Matrix part(Matrix a, i64 row, i64 k) { return {a.at + k * a.stride + row, a.stride}; }
 
-  void copy(Matrix from, i64 rows, i64 depth) {
-    vec sum[VECS] = {};
+  void take(Matrix from, i64 rows, i64 depth) {
+    bool in_place = IN_PLACE && rows == TILE_ROWS && from.stride % CROWDED != 0;
+    at = in_place ? from.at : own;
+    given_step = in_place ? from.stride : TILE_ROWS;
+    if (in_place) return;
     for (i64 k = 0; k < depth; k++)
       for (int v = 0; v < VECS; v++) {
         i64 inside = min_of(LANES, rows - v * LANES);
         vec some = inside > 0 ? load_some(from.at + k * from.stride + v * LANES, inside) : vec{};
-        store(at + k * TILE_ROWS + v * LANES, some);  // what it writes past TILE_ROWS, the next k overwrites
-        sum[v] += some;
+        store(own + k * TILE_ROWS + v * LANES, some);  // what it writes past TILE_ROWS, the next k overwrites
       }
-    for (int v = 0; v < VECS; v++) store(sums + v * LANES, sum[v]);
   }
 
-  static void prefetch(Matrix from, i64 rows, i64 depth, i64 share, i64 shares) {
-    for (i64 k = depth * share / shares; k < depth * (share + 1) / shares; k++)
-      __builtin_prefetch(from.at + k * from.stride + rows - 1, 0, 2);
+  // Each row's sum over the block.
+  void sums(i64 depth, float (&to)[VECS * LANES]) const {
+    vec sum[VECS] = {};
+    for (i64 k = 0; k < depth; k++)
+      for (int v = 0; v < VECS; v++)
+        sum[v] += load_some(at + k * k_step() + v * LANES, min_of(LANES, TILE_ROWS - v * LANES));
+    for (int v = 0; v < VECS; v++) store(to + v * LANES, sum[v]);
+  }
+
+  static Ahead ahead(Matrix from, i64 rows, i64 depth, i64 share, i64 shares) {
+    i64 first = depth * share / shares;
+    return {from.at + first * from.stride + rows - 1, from.stride, 1, depth * (share + 1) / shares - first};
   }
 };
 
+// What a tile's product will be taken into, and what is read there.
+struct Expected {
+  Matrix out, with;
+};
+
 // `inside`: the columns that a panel has. Only where CUT may they be fewer than its VECS vectors hold.
+// Memory is asked for between the sums, a few lines at a time: all at once would be waited for.
 template <bool CUT, int VECS = TILE_VECS, class A>
-__attribute__((noinline)) static void multiply_tile(const A& a, const float* panel, i64 k_step, i64 depth, i64 inside,
-                                                    float (&product)[TILE_ROWS][PANEL]) {
+__attribute__((noinline)) static void multiply_tile(const A& a, const float* panel, i64 panel_step, i64 depth,
+                                                    i64 inside, float (&product)[TILE_ROWS][PANEL], Ahead ahead,
+                                                    Expected expected) {
+  constexpr int STEPS = 4, POINTERS = TILE_ROWS / A::TOGETHER;
   vec sum[TILE_ROWS][VECS] = {};
-  const float* next = a.at;
-#pragma unroll 4
-  for (i64 k = 0; k < depth; k++, next += A::K_STEP, panel += k_step) {
+  const float* rows[POINTERS];
+  i64 row_step = a.row_step(), k_step = a.k_step();
+  for (int p = 0; p < POINTERS; p++) rows[p] = a.at + p * A::TOGETHER * row_step;
+
+  auto add_product = [&]() __attribute__((always_inline)) {
     vec b[VECS];
 #pragma unroll
     for (int v = 0; v < VECS; v++) {
       i64 count = CUT ? min_of(LANES, inside - v * LANES) : LANES;
       b[v] = !CUT ? load(opaque(panel) + v * LANES) : count > 0 ? load_some(panel + v * LANES, count) : vec{};
     }
-    const float* at = opaque(next);
 #pragma unroll
-    for (int r = 0; r < TILE_ROWS; r++) {
-      vec factor = splat(at[r * A::ROW_STEP]);
+    for (int p = 0; p < POINTERS; p++) {
+      const float* at = in_order(rows[p]);
 #pragma unroll
-      for (int v = 0; v < VECS; v++) {
-        sum[r][v] = fma(factor, b[v], sum[r][v]);
-        done(sum[r][v]);
+      for (int i = 0; i < A::TOGETHER; i++) {
+        vec factor = splat(at[i * row_step]);
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+          vec& s = sum[p * A::TOGETHER + i][v];
+          s = fma(factor, b[v], s);
+          done(s);
+        }
       }
+      rows[p] = at + k_step;
     }
+    panel += panel_step;
+  };
+
+  i64 k = 0, line = 0;
+  for (; k + STEPS <= depth - STEPS * TILE_ROWS; k += STEPS) {
+    __builtin_prefetch(ahead.at + line * CACHE_LINE, 0, 2);
+    if (++line >= ahead.lines) {
+      line = 0;
+      ahead.at += --ahead.rows > 0 ? ahead.stride : 0;
+    }
+#pragma unroll
+    for (int s = 0; s < STEPS; s++) add_product();
   }
+  for (; k + STEPS <= depth; k += STEPS) {
+    for (int c = 0; c < PANEL; c += CACHE_LINE) {
+      __builtin_prefetch(expected.out.at + c, 1);
+      __builtin_prefetch(expected.with.at + c, 0);
+    }
+    expected.out.at += expected.out.stride;
+    expected.with.at += expected.with.stride;
+#pragma unroll
+    for (int s = 0; s < STEPS; s++) add_product();
+  }
+  for (; k < depth; k++) add_product();
 #pragma unroll
   for (int r = 0; r < TILE_ROWS; r++)
 #pragma unroll
@@ -120,41 +197,57 @@ INLINE i64 block_depth(i64 depth) {
   return ceil_div(ceil_div(depth, blocks), CACHE_LINE) * CACHE_LINE;
 }
 
-// panels(k, depth) gives B's block from k on; expect(row, col) prefetches what finish will touch at a place of C;
-// finish(tile, a, k, last) takes the product of the block from k on into C. Which tiles are a thread's does not
+// Threads stand in `across` columns of teams, each with its part of the panels and, within, of the rows: what a thread
+// reads of A and B together is least where C's part is about as high as wide.
+struct Grid {
+  Team rows;     // those that share these panels
+  Range panels;  // of this thread's team
+
+  Grid(const Team& team, i64 row_tiles, i64 panel_count) : rows(team) {
+    i64 across = 1;
+    while (team.threads % (2 * across) == 0 && 2 * across <= panel_count &&
+           2 * across * across * row_tiles * TILE_ROWS < team.threads * panel_count * PANEL)
+      across *= 2;
+    i32 high = (i32)(team.threads / across);
+    panels = Team{team.thread / high, (i32)across, nullptr}.share(panel_count);
+    rows = Team{team.thread % high, high, nullptr};
+  }
+};
+
+// panels(k, depth) gives B's block from k on; expect(row, col) says where finish will write and read from there on;
+// finish(tile, a, k, block, last) takes the product of the block from k on into C. Which tiles are a thread's does not
 // depend on the block: it is the only one to touch them.
 template <class A, class GetPanels, class Expect, class Finish>
 static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPanels panels, Expect expect,
                      Finish finish) {
-  A own;
+  A part;
   Tile tile;
   i64 full_block = block_depth(depth);
-  i64 row_tiles = ceil_div(rows, TILE_ROWS), panel_count = ceil_div(cols, PANEL);
+  i64 row_tiles = ceil_div(rows, TILE_ROWS);
+  Grid grid(team, row_tiles, ceil_div(cols, PANEL));
   i64 group = max_of(1, GROUP_FLOATS / (full_block * PANEL));
   for (i64 k = 0; k < depth; k += full_block) {
     i64 block = min_of(full_block, depth - k);
     Panels b = panels(k, block);
-    for (i64 first = 0; first < panel_count; first += group) {
-      i64 width = min_of(group, panel_count - first);
-      Range mine = team.share(row_tiles * width);
+    for (i64 first = grid.panels.begin; first < grid.panels.end; first += group) {
+      i64 width = min_of(group, grid.panels.end - first);
+      Range mine = grid.rows.share(row_tiles * width);
       for (i64 item = mine.begin; item < mine.end; item++) {
         i64 panel = first + item % width;
         tile.row = item / width * TILE_ROWS;
         tile.rows = min_of(TILE_ROWS, rows - tile.row);
         tile.col = panel * PANEL;
         tile.cols = min_of(PANEL, cols - tile.col);
-        if (item == mine.begin || item % width == 0) own.copy(A::part(a, tile.row, k), tile.rows, block);
-        i64 row_after = tile.row + TILE_ROWS;
-        if (row_after < rows)
-          A::prefetch(A::part(a, row_after, k), min_of(TILE_ROWS, rows - row_after), block, item % width, width);
-        for (i64 r = 0; r < tile.rows; r++)
-          for (i64 c = 0; c < tile.cols; c += CACHE_LINE) expect(tile.row + r, tile.col + c);
+        if (item == mine.begin || item % width == 0) part.take(A::part(a, tile.row, k), tile.rows, block);
+        i64 row_after = min_of(tile.row + TILE_ROWS, rows - 1);
+        Ahead ahead = A::ahead(A::part(a, row_after, k), min_of(TILE_ROWS, rows - row_after), block, item % width, width);
+        Expected expected = expect(tile.row, tile.col);
         const float* b_panel = b.at + panel * b.panel_step;
         if (b.padded || tile.cols == PANEL)
-          multiply_tile<false>(own, b_panel, b.k_step, block, PANEL, tile.product);
+          multiply_tile<false>(part, b_panel, b.k_step, block, PANEL, tile.product, ahead, expected);
         else
-          multiply_tile<true>(own, b_panel, b.k_step, block, tile.cols, tile.product);
-        finish(tile, own, k, k + block == depth);
+          multiply_tile<true>(part, b_panel, b.k_step, block, tile.cols, tile.product, ahead, expected);
+        finish(tile, part, k, block);
       }
     }
   }

@@ -10,9 +10,9 @@ template <class GetPanels, class Expect, class Take>
 static void multiply_rows(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPanels panels, Expect expect,
                           Take take) {
   multiply<RowsOfA>(team, a, rows, cols, depth, panels, expect,
-                    [&](const Tile& tile, const RowsOfA&, i64 k, bool last) {
+                    [&](const Tile& tile, const RowsOfA&, i64 k, i64 block) {
                       for_each_vec(tile, [&](i64 row, i64 col, auto lanes, vec product) {
-                        take(row, col, lanes, product, k == 0, last);
+                        take(row, col, lanes, product, k == 0, k + block == depth);
                       });
                     });
 }
@@ -55,8 +55,8 @@ static void linear(const linear_args& a, Team& team) {
   multiply_by_weight(
       team, a.x, a.weight, a.scratch, a.N, a.O, a.I,
       [&](i64 row, i64 col) {
-        __builtin_prefetch(y_at(row, col), 1);
-        if (a.residual) __builtin_prefetch(a.residual + row * a.O + col);
+        Matrix out{y_at(row, col), a.y_pitch};
+        return Expected{out, a.residual ? Matrix{a.residual + row * a.O + col, a.O} : out};
       },
       [&](i64 row, i64 col, auto lanes, vec product, bool first, bool) {
         float* y = y_at(row, col);
@@ -77,9 +77,9 @@ static void linear_activation_of(const linear_activation_args& a, Team& team) {
   multiply_by_weight(
       team, a.x, a.weight, a.scratch, a.N, a.O, a.I,
       [&](i64 row, i64 col) {
-        __builtin_prefetch(a.y + row * a.O + col, 1);
-        if (a.residual) __builtin_prefetch(a.residual + row * a.O + col);
-        if (a.slope) __builtin_prefetch(a.slope + row * a.O + col, 1);
+        i64 place = row * a.O + col;
+        const float* with = a.slope ? a.slope : a.residual ? a.residual : a.y;
+        return Expected{{a.y + place, a.O}, {with + place, a.O}};
       },
       [&](i64 row, i64 col, auto lanes, vec product, bool first, bool last) {
         i64 place = row * a.O + col;
@@ -107,8 +107,8 @@ static void linear_backward_input(const linear_backward_input_args& a, Team& tea
       team, {a.dy, a.dy_pitch}, a.N, a.I, a.O,
       [&](i64 o, i64) { return panels_where_they_lie({a.weight, a.I}, o); },
       [&](i64 row, i64 col) {
-        __builtin_prefetch(a.dx + row * a.I + col, 1);
-        if (a.slope) __builtin_prefetch(a.slope + row * a.I + col);
+        i64 place = row * a.I + col;
+        return Expected{{a.dx + place, a.I}, {(a.slope ? a.slope : a.dx) + place, a.I}};
       },
       [&](i64 row, i64 col, auto lanes, vec product, bool first, bool last) {
         i64 place = row * a.I + col;
@@ -123,17 +123,22 @@ static void linear_backward_input(const linear_backward_input_args& a, Team& tea
 static void linear_backward_weight(const linear_backward_weight_args& a, Team& team) {
   multiply<ColumnsOfA>(
       team, {a.dy, a.dy_pitch}, a.O, a.I, a.N, [&](i64 n, i64) { return panels_where_they_lie({a.x, a.I}, n); },
-      [&](i64 row, i64 col) { __builtin_prefetch(a.dweight + row * a.I + col, 1); },
-      [&](const Tile& tile, const ColumnsOfA& dy, i64 n, bool) {
+      [&](i64 row, i64 col) {
+        Matrix out{a.dweight + row * a.I + col, a.I};
+        return Expected{out, out};
+      },
+      [&](const Tile& tile, const ColumnsOfA& dy, i64 n, i64 block) {
         bool add = a.accumulate || n > 0;
         for_each_vec(tile, [&](i64 row, i64 col, auto lanes, vec product) {
           float* dweight = a.dweight + row * a.I + col;
           store(dweight, add ? product + load(dweight, lanes) : product, lanes);
         });
-        if (a.dbias && tile.col == 0)
-          for (i64 r = 0; r < tile.rows; r++) {
-            float& sum = a.dbias[tile.row + r];
-            sum = add ? sum + dy.sums[r] : dy.sums[r];
-          }
+        if (!a.dbias || tile.col != 0) return;
+        float sums[ColumnsOfA::VECS * LANES];
+        dy.sums(block, sums);
+        for (i64 r = 0; r < tile.rows; r++) {
+          float& sum = a.dbias[tile.row + r];
+          sum = add ? sum + sums[r] : sums[r];
+        }
       });
 }

@@ -142,12 +142,16 @@ static void polynomial(Team& team, const float* coefficients, i64 C, const Desk&
 static void apply(Team& team, i64 K, i64 C, float scale, Desk& desk) {
   multiply<RowsOfA>(
       team, {desk.x, desk.stride}, K, C, C,
-      [&](i64 k, i64) { return Panels{desk.q + k * desk.stride, PANEL, desk.stride, true}; }, [](i64, i64) {},
-      [&](const Tile& tile, const RowsOfA&, i64 k, bool last) {
+      [&](i64 k, i64) { return Panels{desk.q + k * desk.stride, PANEL, desk.stride, true}; },
+      [&](i64 row, i64 col) {
+        Matrix out{desk.next_x + row * desk.stride + col, desk.stride};
+        return Expected{out, out};
+      },
+      [&](const Tile& tile, const RowsOfA&, i64 k, i64 block) {
         for_each_vec(tile, [&](i64 row, i64 col, auto lanes, vec product) {
           i64 place = row * desk.stride + col;
           vec sum = k == 0 ? product : product + load(desk.next_x + place, lanes);
-          store(desk.next_x + place, last ? sum * scale : sum, lanes);
+          store(desk.next_x + place, k + block == C ? sum * scale : sum, lanes);
         });
       });
   team.meet();

@@ -25,9 +25,14 @@ INLINE const float* opaque(const float* p) {
   __asm__ volatile("" : "+r"(p));
   return p;
 }
+INLINE const float* in_order(const float* p) { return opaque(p); }
 #else
 INLINE void done(vec&) {}
 INLINE const float* opaque(const float* p) { return p; }
+INLINE const float* in_order(const float* p) {
+  __asm__ volatile("" : "+r"(p)::"memory");
+  return p;
+}
 #endif
 
 // The lanes' own numbers: 0, 1, 2, ...

@@ -19,23 +19,25 @@ static void each_upper_tile(Team& team, i64 C, F f) {
 template <class A, class End>
 static void multiply_upper(Team& team, Matrix a, const float* b, i64 C, i64 depth, i64 stride, float* c, End end) {
   static_assert(TILE_VECS == 2);
-  A own;
+  A part;
   Tile tile;
   i64 full_block = block_depth(depth);
   for (i64 k = 0; k < depth; k += full_block) {
-    i64 block = min_of(full_block, depth - k), copied = -1;
+    i64 block = min_of(full_block, depth - k), taken = -1;
     each_upper_tile(team, C, [&](i64 row_tile, i64 v, i64 vecs) {
       tile.row = row_tile * TILE_ROWS;
       tile.rows = min_of(TILE_ROWS, C - tile.row);
       tile.col = v * LANES;
       tile.cols = min_of(PANEL, C - tile.col);
-      if (copied != row_tile) own.copy(A::part(a, tile.row, k), tile.rows, block);
-      copied = row_tile;
+      if (taken != row_tile) part.take(A::part(a, tile.row, k), tile.rows, block);
+      taken = row_tile;
       const float* b_panel = b + k * stride + tile.col;
+      Matrix out{c + tile.row * stride + tile.col, stride};
+      Ahead ahead{b_panel, 0, 1, 1};
       if (vecs == TILE_VECS)
-        multiply_tile<false>(own, b_panel, stride, block, PANEL, tile.product);
+        multiply_tile<false>(part, b_panel, stride, block, PANEL, tile.product, ahead, {out, out});
       else
-        multiply_tile<false, 1>(own, b_panel, stride, block, LANES, tile.product);
+        multiply_tile<false, 1>(part, b_panel, stride, block, LANES, tile.product, ahead, {out, out});
       for_each_vec(tile, [&](i64 row, i64 col, auto lanes, vec product) {
         i64 place = row * stride + col;
         vec sum = k == 0 ? product : product + load(c + place, lanes);
