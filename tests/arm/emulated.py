@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tinygpt.core.plan.cpu.lowering import TEAM_WORDS
 from tinygpt.engines.native import DONE, NativeMachine, NativePlayer
 from tinygpt.kernels.build import ZIG, Target, cached, compiler, source_digest
 
@@ -48,7 +49,7 @@ class Arm:
     def play(self, arena: str, words: np.ndarray, commit: int, times: int, threads: int, *options: str) -> int:
         """How many times the words were run through, on the arena of that name."""
         words.astype(np.int32).tofile(self.folder / "words")
-        shared = self.mapped("shared", np.zeros(32, np.int32))
+        shared = self.mapped("shared", np.zeros(TEAM_WORDS, np.int32))
         files = [self.folder / name for name in (arena, "words", "shared")]
         numbers = [str(number) for number in (commit, times, threads)]
         subprocess.run([*emulator(), *options, self.program, *files, *numbers], check=True)

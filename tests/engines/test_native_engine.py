@@ -38,7 +38,7 @@ def test_fifty_steps_drift_less_than_a_thousandth_from_torch(name):
 def test_any_width_of_vectors_trains_alike_and_to_the_bit_with_any_threads(lanes):
     widest = trained(loaded(native_engine(SMALL_ODD, threads=1)), 5)
     runs = []
-    for threads in (1, 2, 3):
+    for threads in (1, 2, 3, 8):
         engine = loaded(native_engine(SMALL_ODD, threads=threads, lanes=lanes))
         runs.append((trained(engine, 5), bytes_of(state_of(engine))))
         run_now(engine.close())

@@ -13,6 +13,7 @@ from words import GUARD_BITS, as_words, from_words, places_of, spread, tensor_of
 
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import KERNELS
+from tinygpt.core.plan.cpu.lowering import TEAM_WORDS
 from tinygpt.engines import native
 from tinygpt.engines.native import DONE, library
 
@@ -120,7 +121,7 @@ def replay(
     """tg_run on `threads` threads at once; how many times the words were run through."""
     code = np.array(words, np.int32)
     if shared is None:
-        shared = np.zeros(32, np.int32)
+        shared = np.zeros(TEAM_WORDS, np.int32)
     arguments = (arena.ctypes.data, code.ctypes.data, len(code), commit, times, shared.ctypes.data)
     run = library(lanes).tg_run
     team = [threading.Thread(target=run, args=(*arguments, i, threads)) for i in range(threads)]

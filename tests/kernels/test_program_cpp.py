@@ -8,6 +8,7 @@ from watched import WatchedMachine
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.ops import KERNEL_NAMES
+from tinygpt.core.plan.cpu.lowering import TEAM_WORDS
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
@@ -46,8 +47,8 @@ LENGTH = 5
     ],
 )
 def test_a_run_that_is_stopped_is_done_whole_or_left(committed, counted, done, threads):
-    arena = AlignedArena(1024)
-    counters, shared_line = arena.put(np.zeros(4, np.int32)), arena.put(np.zeros(32, np.int32))
+    arena = AlignedArena(1024 + TEAM_WORDS)
+    counters, shared_line = arena.put(np.zeros(4, np.int32)), arena.put(np.zeros(TEAM_WORDS, np.int32))
     shared = arena.floats.view(np.int32)[16 * shared_line :]
     count = KERNEL_NAMES.index("count")
     targets = [(counters, 0), (shared_line, STOP), (counters, 1), (counters, 2)]

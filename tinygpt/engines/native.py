@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.plan.cpu.lowering import MAX_THREADS, Lowered
+from tinygpt.core.plan.cpu.lowering import MAX_THREADS, TEAM_WORDS, Lowered
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
@@ -22,7 +22,7 @@ from tinygpt.engines.machine import check_memory, check_threads, cores
 from tinygpt.kernels.build import compile_kernels, this_machine
 
 # Words that the kernels' team shares (tg.h): how to end a run, and how often the program was run through.
-STOP, DONE = 2, 3
+STOP, DONE = 17, 18
 
 
 def cpu_lanes() -> int:
@@ -80,7 +80,7 @@ class NativePlayer(Player):
             with suppress(OSError):  # a kernel may have been built without them
                 self.arena.madvise(mmap.MADV_HUGEPAGE)
         self.memory = np.frombuffer(self.arena, dtype=np.uint8)
-        self.shared = np.zeros(32, dtype=np.int32)
+        self.shared = np.zeros(TEAM_WORDS, dtype=np.int32)
         self.programs = {
             mode: (np.array(program["words"], dtype=np.int32), program["commit"])
             for mode, program in playbook["programs"].items()

@@ -128,10 +128,15 @@ static void fetch_rows(const Meeting& block, const float* rows, i64 row, i64 D) 
     for (i64 d = 0; d < D; d += CACHE_LINE) __builtin_prefetch(rows + i * row + d, 0, 2);
 }
 
-// Those of the team that have a slice of scratch and something to do; the others' share is empty.
-static Range share_of_crew(const Team& team, i64 items) {
-  i32 crew = (i32)min_of(team.threads, min_of(SCRATCH_SLICES, items));
-  return team.thread < crew ? Team{team.thread, crew, nullptr}.share(items) : Range{0, 0};
+// Calls f(item) for this thread's part of the items. Only those of the team take part that have a slice of scratch.
+template <class F>
+INLINE void each_item(const Team& team, i64 items, F f) {
+  Team crew = team;
+  crew.threads = (i32)min_of(team.threads, min_of(SCRATCH_SLICES, items));
+  if (team.thread >= crew.threads) return;
+  Range piece;
+  for (Pieces mine(crew, items, 0); mine.next(piece);)
+    for (i64 item = piece.begin; item < piece.end; item++) f(item);
 }
 
 // scratch, a thread: q_columns and y_columns [D][BLOCK], scores [BLOCK][BLOCK]
@@ -142,8 +147,7 @@ static void attention(const attention_args& a, Team& team) {
   float* y_columns = q_columns + D * BLOCK;
   float* scores = y_columns + D * BLOCK;
   i64 blocks = ceil_div(T, BLOCK);
-  Range items = share_of_crew(team, a.B * H * blocks);
-  for (i64 item = items.begin; item < items.end; item++) {
+  each_item(team, a.B * H * blocks, [&](i64 item) {
     Head head = head_of(a.qkv, item / blocks, T, H, D);
     Head next = head_of(a.qkv, min_of(item / blocks + 1, a.B * H - 1), T, H, D);
     i64 first = item % blocks * BLOCK, queries = min_of(BLOCK, T - first);
@@ -172,7 +176,7 @@ static void attention(const attention_args& a, Team& team) {
         vec lse = fma(load(seen.top + i), splat(LN_2), log(load(seen.sum + i)));
         store(a.lse + item / blocks * T + first + i, lse, lanes);
       });
-  }
+  });
 }
 
 // Row by row, of the softmax itself; keys after a query get 0.
@@ -232,8 +236,7 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
   float* dq_columns = dy_columns + D * BLOCK;
   float* scores = dq_columns + D * BLOCK;
   float* dp = scores + BLOCK * BLOCK;
-  Range items = share_of_crew(team, a.B * H);
-  for (i64 item = items.begin; item < items.end; item++) {
+  each_item(team, a.B * H, [&](i64 item) {
     Head head = head_of(a.qkv, item, T, H, D);
     i64 row = head.row;
     float slope = slope_of(item % H, H, a.alibi);
@@ -273,7 +276,7 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
       to_rows(
           dq_columns, BLOCK, queries, D, [](i64) { return splat(1.0f); }, a.dqkv + at, row);
     }
-  }
+  });
 }
 
 static void cache_fill(const cache_fill_args& a, Team& team) {

@@ -1,8 +1,8 @@
 // C [rows, cols] = A [rows, depth] B [depth, cols] by register tiles: what the linear kernels share.
 //
-// Every thread takes its share of C's tiles, TILE_ROWS x PANEL each, and multiplies the rows of A that a tile needs with
-// one panel of B, PANEL columns, after the other. The depth is cut into equal blocks of at most DEPTH steps of k, between
-// which the sums wait in C. Every element of C belongs to one thread and is summed in the same order whatever the team.
+// Every thread takes its share of C's tiles, TILE_ROWS x PANEL each, and multiplies the rows of A that a tile needs
+// with one panel of B, PANEL columns, after the other. The depth is cut into equal blocks of at most DEPTH steps of k,
+// between which the sums wait in C. Every element of C is summed in the same order whatever the team.
 #pragma once
 #include "simd.h"
 
@@ -36,17 +36,20 @@ struct Tile {
   float product[TILE_ROWS][PANEL];
 };
 
-// WebAssembly folds only constants into its loads, so there a tile's part of A is always copied.
+// WebAssembly folds only constants into its loads, so there a tile's part of A is always copied; nor can it ask for
+// memory ahead.
 #if defined(__wasm__)
-constexpr bool IN_PLACE = false;
+constexpr bool IN_PLACE = false, CAN_ASK = false;
 #else
-constexpr bool IN_PLACE = true;
+constexpr bool IN_PLACE = true, CAN_ASK = true;
 #endif
 
-// Lines of memory that will be needed soon: `lines` next to each other in each of some rows.
+// Memory that will be needed soon: `lines` next to each other in each of some rows; and, if any, a panel of B that
+// lies in rows far apart and is new to this thread.
 struct Ahead {
   const float* at;
   i64 stride, lines, rows;
+  const float* panel = nullptr;
 };
 
 // A tile's rows of A, in a block of k: where they lie, or a copy, zero where rows are missing.
@@ -76,8 +79,8 @@ struct RowsOfA {
 
   // This share of what a later tile will take.
   static Ahead ahead(Matrix from, i64 rows, i64 depth, i64 share, i64 shares) {
-    i64 first = rows * share / shares;
-    return {from.at + first * from.stride, from.stride, ceil_div(depth, CACHE_LINE), rows * (share + 1) / shares - first};
+    i64 first = rows * share / shares, count = rows * (share + 1) / shares - first;
+    return {from.at + first * from.stride, from.stride, ceil_div(depth, CACHE_LINE), count};
   }
 };
 
@@ -113,7 +116,10 @@ struct ColumnsOfA {
     vec sum[VECS] = {};
     for (i64 k = 0; k < depth; k++)
       for (int v = 0; v < VECS; v++)
-        sum[v] += load_some(at + k * k_step() + v * LANES, min_of(LANES, TILE_ROWS - v * LANES));
+        if constexpr (IN_PLACE)
+          sum[v] += load_some(at + k * k_step() + v * LANES, min_of(LANES, TILE_ROWS - v * LANES));
+        else
+          sum[v] += load(own + k * TILE_ROWS + v * LANES);
     for (int v = 0; v < VECS; v++) store(to + v * LANES, sum[v]);
   }
 
@@ -165,25 +171,32 @@ __attribute__((noinline)) static void multiply_tile(const A& a, const float* pan
     panel += panel_step;
   };
 
+  auto add_products = [&]() __attribute__((always_inline)) {
+#pragma unroll
+    for (int s = 0; s < STEPS; s++) add_product();
+  };
   i64 k = 0, line = 0;
-  for (; k + STEPS <= depth - STEPS * TILE_ROWS; k += STEPS) {
+  for (i64 end = CAN_ASK ? depth - STEPS * TILE_ROWS : 0; k + STEPS <= end; k += STEPS) {
     __builtin_prefetch(ahead.at + line * CACHE_LINE, 0, 2);
     if (++line >= ahead.lines) {
       line = 0;
       ahead.at += --ahead.rows > 0 ? ahead.stride : 0;
     }
-#pragma unroll
-    for (int s = 0; s < STEPS; s++) add_product();
+    if (ahead.panel)
+      for (int s = 0; s < STEPS; s++, ahead.panel += panel_step)
+        for (int c = 0; c < PANEL; c += CACHE_LINE) __builtin_prefetch(ahead.panel + c, 0, 2);
+    add_products();
   }
   for (; k + STEPS <= depth; k += STEPS) {
-    for (int c = 0; c < PANEL; c += CACHE_LINE) {
-      __builtin_prefetch(expected.out.at + c, 1);
-      __builtin_prefetch(expected.with.at + c, 0);
+    if constexpr (CAN_ASK) {
+      for (int c = 0; c < PANEL; c += CACHE_LINE) {
+        __builtin_prefetch(expected.out.at + c, 1);
+        __builtin_prefetch(expected.with.at + c, 0);
+      }
+      expected.out.at += expected.out.stride;
+      expected.with.at += expected.with.stride;
     }
-    expected.out.at += expected.out.stride;
-    expected.with.at += expected.with.stride;
-#pragma unroll
-    for (int s = 0; s < STEPS; s++) add_product();
+    add_products();
   }
   for (; k < depth; k++) add_product();
 #pragma unroll
@@ -198,25 +211,26 @@ INLINE i64 block_depth(i64 depth) {
 }
 
 // Threads stand in `across` columns of teams, each with its part of the panels and, within, of the rows: what a thread
-// reads of A and B together is least where C's part is about as high as wide.
+// reads of A and B together is least where its part of C is about as high as wide.
 struct Grid {
-  Team rows;     // those that share these panels
-  Range panels;  // of this thread's team
+  Team column;
+  Range panels;
 
-  Grid(const Team& team, i64 row_tiles, i64 panel_count) : rows(team) {
-    i64 across = 1;
-    while (team.threads % (2 * across) == 0 && 2 * across <= panel_count &&
-           2 * across * across * row_tiles * TILE_ROWS < team.threads * panel_count * PANEL)
+  Grid(const Team& team, i64 rows, i64 panel_count) : column(team) {
+    i32 across = 1;
+    while (team.threads % (2 * across) == 0 && panel_count % (2 * across) == 0 &&
+           2 * across * across * rows < team.threads * panel_count * PANEL)
       across *= 2;
-    i32 high = (i32)(team.threads / across);
-    panels = Team{team.thread / high, (i32)across, nullptr}.share(panel_count);
-    rows = Team{team.thread % high, high, nullptr};
+    column.threads = team.threads / across;
+    column.thread = team.thread % column.threads;
+    column.first = team.thread - column.thread;
+    panels = Team{team.thread / column.threads, across, nullptr}.share(panel_count);
   }
 };
 
 // panels(k, depth) gives B's block from k on; expect(row, col) says where finish will write and read from there on;
-// finish(tile, a, k, block, last) takes the product of the block from k on into C. Which tiles are a thread's does not
-// depend on the block: it is the only one to touch them.
+// finish(tile, a, k, block) takes the product of the block from k on into C. Which tiles are a thread's does not depend
+// on the block, but of the last one others may do some for it.
 template <class A, class GetPanels, class Expect, class Finish>
 static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPanels panels, Expect expect,
                      Finish finish) {
@@ -224,31 +238,34 @@ static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPan
   Tile tile;
   i64 full_block = block_depth(depth);
   i64 row_tiles = ceil_div(rows, TILE_ROWS);
-  Grid grid(team, row_tiles, ceil_div(cols, PANEL));
+  Grid grid(team, rows, ceil_div(cols, PANEL));
   i64 group = max_of(1, GROUP_FLOATS / (full_block * PANEL));
   for (i64 k = 0; k < depth; k += full_block) {
-    i64 block = min_of(full_block, depth - k);
+    i64 block = min_of(full_block, depth - k), number = 0;
     Panels b = panels(k, block);
-    for (i64 first = grid.panels.begin; first < grid.panels.end; first += group) {
+    for (i64 first = grid.panels.begin; first < grid.panels.end; first += group, number++) {
       i64 width = min_of(group, grid.panels.end - first);
-      Range mine = grid.rows.share(row_tiles * width);
-      for (i64 item = mine.begin; item < mine.end; item++) {
-        i64 panel = first + item % width;
-        tile.row = item / width * TILE_ROWS;
-        tile.rows = min_of(TILE_ROWS, rows - tile.row);
-        tile.col = panel * PANEL;
-        tile.cols = min_of(PANEL, cols - tile.col);
-        if (item == mine.begin || item % width == 0) part.take(A::part(a, tile.row, k), tile.rows, block);
-        i64 row_after = min_of(tile.row + TILE_ROWS, rows - 1);
-        Ahead ahead = A::ahead(A::part(a, row_after, k), min_of(TILE_ROWS, rows - row_after), block, item % width, width);
-        Expected expected = expect(tile.row, tile.col);
-        const float* b_panel = b.at + panel * b.panel_step;
-        if (b.padded || tile.cols == PANEL)
-          multiply_tile<false>(part, b_panel, b.k_step, block, PANEL, tile.product, ahead, expected);
-        else
-          multiply_tile<true>(part, b_panel, b.k_step, block, tile.cols, tile.product, ahead, expected);
-        finish(tile, part, k, block);
-      }
+      Range items;
+      for (Pieces mine(grid.column, row_tiles * width, k + block == depth ? number : Pieces::ALONE); mine.next(items);)
+        for (i64 item = items.begin; item < items.end; item++) {
+          i64 panel = first + item % width;
+          tile.row = item / width * TILE_ROWS;
+          tile.rows = min_of(TILE_ROWS, rows - tile.row);
+          tile.col = panel * PANEL;
+          tile.cols = min_of(PANEL, cols - tile.col);
+          if (item == items.begin || item % width == 0) part.take(A::part(a, tile.row, k), tile.rows, block);
+          i64 next = min_of(tile.row + TILE_ROWS, rows - 1);
+          Ahead ahead = A::ahead(A::part(a, next, k), min_of(TILE_ROWS, rows - next), block, item % width, width);
+          Expected expected = expect(tile.row, tile.col);
+          const float* b_panel = b.at + panel * b.panel_step;
+          bool met_b = b.padded || item + 1 >= mine.own.begin + width;
+          if (!met_b && panel + 1 < first + width) ahead.panel = b_panel + b.panel_step;
+          if (b.padded || tile.cols == PANEL)
+            multiply_tile<false>(part, b_panel, b.k_step, block, PANEL, tile.product, ahead, expected);
+          else
+            multiply_tile<true>(part, b_panel, b.k_step, block, tile.cols, tile.product, ahead, expected);
+          finish(tile, part, k, block);
+        }
     }
   }
 }

@@ -10,10 +10,10 @@ export const CONTROL = {
   WORD_COUNT: 2,
   COMMIT: 3, // the word from which on it cannot be abandoned
   TIMES: 4, // how often it is to run
-  BARRIER: 5, // the kernels' own words from here on: kernels/tg.h
-  STOP: 7,
-  DONE: 8,
-  WORDS: 16,
+  BARRIER: 16, // the kernels' own words from here on: kernels/tg.h
+  STOP: 16 + 17,
+  DONE: 16 + 18,
+  WORDS: 16 + 1056,
 };
 
 /** What a thread is told. Addresses are in bytes. */

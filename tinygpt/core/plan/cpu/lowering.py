@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_THREADS = 64
+TEAM_WORDS = 32 + 16 * MAX_THREADS  # that its threads share: kernels/tg.h
 
 
 class Lowered(MadePrograms):
