@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,6 +86,7 @@ class RunHost(ScreenHost):
         self.folder = folder
         self.settings = settings
         self.journals = journals
+        self.beside = Beside()
 
     def emit(self, event: dict[str, Any]) -> None:
         if event["event"] == "retime":
@@ -97,8 +100,38 @@ class RunHost(ScreenHost):
         super().emit(event)
 
     async def save(self, kind: str, state: State, progress: Progress) -> None:
-        if self.folder is not None:
-            self.folder.save(kind, checkpoint_of(self.settings, state, progress))
+        """The best so far is written beside the training, which it would hold up with every validation; before
+        any other is written, that is done."""
+        if self.folder is None:
+            return
+        self.beside.wait()
+        checkpoint = checkpoint_of(self.settings, state, Progress.from_dict(progress.as_dict()))
+        if kind == "best":
+            self.beside.do(partial(self.folder.save, kind, checkpoint))
+        else:
+            self.folder.save(kind, checkpoint)
+
+
+class Beside:
+    """Work in a thread of its own, a piece at a time. A fault is raised by whoever waits for it."""
+
+    def __init__(self) -> None:
+        self.thread: ThreadPoolExecutor | None = None
+        self.pending: Future[None] | None = None
+
+    def do(self, work: Callable[[], None]) -> None:
+        self.thread = self.thread or ThreadPoolExecutor(1)
+        self.pending = self.thread.submit(work)
+
+    def wait(self) -> None:
+        pending, self.pending = self.pending, None
+        if pending is not None:
+            pending.result()
+
+    def close(self) -> None:
+        """Let what is begun be done, whatever comes of it."""
+        if self.thread is not None:
+            self.thread.shutdown()
 
 
 def checkpoint_of(settings: TrainSettings, state: State, progress: Progress) -> Checkpoint:
@@ -180,6 +213,7 @@ def train_in(
         display.begin(run.train.steps, past)
 
         def end(reason: str) -> None:
+            host.beside.close()
             display.end()
             seconds = round(host.now() - trainer.began, 3)
             session = {"event": "session", "from": first, "step": progress.step, "seconds": seconds, "device": device}
