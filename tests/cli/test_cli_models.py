@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -190,16 +191,20 @@ def test_convert_there_and_back(straight_run: Path, tmp_path: Path) -> None:
     assert "does not tell the format" in one_line_error(tinygpt("convert", straight_run, tmp_path / "m"))
 
 
-def test_convert_to_float16(straight_run: Path, tmp_path: Path) -> None:
-    half, to_half = tmp_path / "half.tinygpt", ["--dtype", "float16"]
-    assert "leave that out" in one_line_error(tinygpt("convert", straight_run, half, *to_half))
-    succeed("convert", straight_run, half, *to_half, "--weights-only")
-    weights = load_model(straight_run).state.w
-    np.testing.assert_array_equal(load_model(half).state.w, weights.astype(np.float16))
-    assert "tinygpt, float16, " in succeed("inspect", half).stdout
-    elsewhere = tinygpt("convert", straight_run, tmp_path / "m.safetensors", *to_half)
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_convert_to_compact_weights_tells_what_they_cost(dtype: str, straight_run: Path, tmp_path: Path) -> None:
+    small, compact = tmp_path / "small.tinygpt", ["--dtype", dtype]
+    assert "leave that out" in one_line_error(tinygpt("convert", straight_run, small, *compact))
+    said = succeed("convert", straight_run, small, *compact, "--weights-only").stdout
+    before = json.loads(succeed("eval", straight_run, "--json").stdout)["loss"]
+    cost = float(re.search(rf"Loss {before:.4f} before, [0-9.]+ in {dtype}: ([+-][0-9.]+) %", said)[1])  # type: ignore[index]
+    assert abs(cost) < {"float16": 0.1, "int8": 1.0}[dtype]
+    nowhere = succeed("convert", small, tmp_path / "again.tinygpt", *compact)  # a file, whose text only its run knows
+    assert "could not be measured: say on which text with --data or --file" in nowhere.stderr
+    assert f"tinygpt, {dtype}, " in succeed("inspect", small).stdout
+    elsewhere = tinygpt("convert", straight_run, tmp_path / "m.safetensors", *compact)
     assert "a safetensors file is written in float32 only" in one_line_error(elsewhere)
-    assert "no dtype 'int4'" in one_line_error(tinygpt("convert", straight_run, half, "--dtype", "int4", "--force"))
+    assert "no dtype 'int4'" in one_line_error(tinygpt("convert", straight_run, small, "--dtype", "int4", "--force"))
 
 
 def test_convert_overwrites_only_when_told_and_never_a_run(straight_run: Path, tmp_path: Path) -> None:

@@ -1,14 +1,15 @@
-"""Model files: .tinygpt, safetensors, and folders that Hugging Face's transformers opens."""
+"""Model files: .tinygpt, safetensors, GGUF, and folders that Hugging Face's transformers opens."""
 
 from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.formats.huggingface import load_huggingface, save_huggingface
 from tinygpt.formats.inspection import inspect_model
-from tinygpt.formats.kinds import FORMATS, known_format, load_file, save_model
+from tinygpt.formats.kinds import FORMATS, TINYGPT, known_format, load_file, save_model
 from tinygpt.formats.safetensors_file import load_safetensors, save_safetensors
 from tinygpt.formats.tinygpt_file import load_tinygpt, read_header, save_tinygpt
 
 __all__ = [
     "FORMATS",
+    "TINYGPT",
     "Checkpoint",
     "inspect_model",
     "known_format",

@@ -10,12 +10,16 @@ from tinygpt.core.file.front import MAGIC
 from tinygpt.core.file.header import DTYPES
 from tinygpt.files import faults_of, open_regular
 from tinygpt.formats.checkpoint import Checkpoint
+from tinygpt.formats.gguf_file import MAGIC as GGUF_MAGIC
+from tinygpt.formats.gguf_file import save_gguf
 from tinygpt.formats.huggingface import CONFIG_FILE, load_huggingface, save_huggingface
 from tinygpt.formats.safetensors_file import load_safetensors, save_safetensors
 from tinygpt.formats.tinygpt_file import load_tinygpt, save_tinygpt
 
-TINYGPT, SAFETENSORS, HUGGINGFACE = "tinygpt", "safetensors", "huggingface"
-FORMATS = (TINYGPT, SAFETENSORS, HUGGINGFACE)
+TINYGPT, SAFETENSORS, HUGGINGFACE, GGUF = "tinygpt", "safetensors", "huggingface", "gguf"
+FORMATS = (TINYGPT, SAFETENSORS, HUGGINGFACE, GGUF)
+BY_NAME = (TINYGPT, SAFETENSORS, GGUF)  # which a file's name ends in
+COMPACT = (TINYGPT, GGUF)  # which are written in other dtypes than float32
 
 
 def kind_of(path: Path) -> str:
@@ -32,6 +36,8 @@ def kind_of(path: Path) -> str:
         return TINYGPT
     if path.suffix == ".safetensors":
         return SAFETENSORS
+    if magic == GGUF_MAGIC:
+        raise TinyGPTError("GGUF is written here, but not read: give the model that it was made from")
     raise TinyGPTError("this is neither a .tinygpt nor a .safetensors file")
 
 
@@ -53,13 +59,15 @@ def save_model(
 ) -> str:
     """Write a model and return the format used: as the name ends, else as said. A folder needs "huggingface" said.
 
-    Optimizer state survives only in a .tinygpt file, and only such a file is written in "float16" or "int8".
+    Optimizer state survives only in a .tinygpt file, and only such a file and GGUF are written in "float16" or "int8".
     """
     kind = known_format(target, format, dtype)
     if kind == TINYGPT:
         save_tinygpt(target, checkpoint, include_optimizer=include_optimizer, dtype=dtype)
     elif kind == SAFETENSORS:
         save_safetensors(target, checkpoint)
+    elif kind == GGUF:
+        save_gguf(target, checkpoint, dtype=dtype, name=Path(target).stem)
     else:
         save_huggingface(target, checkpoint)
     return kind
@@ -70,8 +78,8 @@ def known_format(target: str | os.PathLike[str], format: str | None, dtype: str 
     if dtype not in DTYPES:
         raise TinyGPTError(f"there is no dtype '{dtype}' of files; they are {', '.join(DTYPES)}")
     kind = named_format(target, format)
-    if kind != TINYGPT and dtype != "float32":
-        raise TinyGPTError(f"a {kind} file is written in float32 only; .tinygpt takes {dtype}")
+    if kind not in COMPACT and dtype != "float32":
+        raise TinyGPTError(f"a {kind} file is written in float32 only; .tinygpt and .gguf take {dtype}")
     return kind
 
 
@@ -81,9 +89,9 @@ def named_format(target: str | os.PathLike[str], format: str | None) -> str:
             raise TinyGPTError(f"there is no format '{format}'; the formats are {', '.join(FORMATS)}")
         return format
     suffix = Path(target).suffix
-    if suffix not in (".tinygpt", ".safetensors"):
+    if suffix[1:] not in BY_NAME:
         raise TinyGPTError(
-            f"{os.fspath(target)}: the name does not tell the format; end it in .tinygpt or .safetensors, "
+            f"{os.fspath(target)}: the name does not tell the format; end it in .tinygpt, .safetensors or .gguf, "
             f"or ask for the format '{HUGGINGFACE}' to write a folder"
         )
     return suffix[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,22 +12,30 @@ from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.charts import sparkline
-from tinygpt.cli.models import ModelPath, open_model
+from tinygpt.cli.choices import NO_TEXT
+from tinygpt.cli.commands import evaluate
+from tinygpt.cli.corpora import choose_data
+from tinygpt.cli.models import ModelPath, on_engine, open_model
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import a_few
+from tinygpt.core.run.contract import run_now
 from tinygpt.models import locate
 from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
+
+if TYPE_CHECKING:
+    from tinygpt.formats import Checkpoint
 
 CONVERT_EXAMPLES = """Examples:
 
 \b
   tinygpt convert runs/small-shakespeare-1 model.safetensors
   tinygpt convert model.safetensors model.tinygpt
-  tinygpt convert runs/small-shakespeare-1 small.tinygpt --weights-only --dtype float16
+  tinygpt convert runs/small-shakespeare-1 small.tinygpt --weights-only --dtype int8
+  tinygpt convert runs/classic-1 model.gguf --dtype float16
   tinygpt convert runs/small-shakespeare-1 hf-model --to huggingface
 """
 INSPECT_EXAMPLES = """Examples:
@@ -37,6 +45,8 @@ INSPECT_EXAMPLES = """Examples:
   tinygpt inspect model.tinygpt --json | head -c 300
 """
 SPARKLINE_WIDTH = 60
+MEASURED_BYTES = 1 << 15  # of a text
+MOST_LOST = {"float16": 0.1, "int8": 1.0}  # per cent of the loss
 
 
 def convert(
@@ -44,28 +54,84 @@ def convert(
     target: Annotated[
         Path,
         typer.Argument(
-            metavar="TARGET", help="name.tinygpt, name.safetensors, or a folder with --to", show_default=False
+            metavar="TARGET",
+            help="name.tinygpt, name.safetensors, name.gguf, or a folder with --to",
+            show_default=False,
         ),
     ],
     to: Annotated[
         str | None,
-        option("--to", help="tinygpt, safetensors or huggingface", default="as TARGET ends", panel=options.OUTPUT),
+        option(
+            "--to", help="tinygpt, safetensors, gguf or huggingface", default="as TARGET ends", panel=options.OUTPUT
+        ),
     ] = None,
     weights_only: Annotated[
         bool, option("--weights-only", help="leave the optimizer's state out", panel=options.OUTPUT)
     ] = False,
     dtype: Annotated[
-        str, option("--dtype", help="float32; float16 halves a .tinygpt file of weights alone", panel=options.OUTPUT)
+        str,
+        option(
+            "--dtype",
+            help="float32; float16 halves a .tinygpt or .gguf file of weights alone, int8 quarters it",
+            panel=options.OUTPUT,
+        ),
     ] = "float32",
+    data: Annotated[
+        str | None,
+        option(
+            "--data",
+            help="corpus to measure a float16 or int8 model on",
+            default="what the run was trained on",
+            panel=options.TEXT,
+            autocompletion=options.complete_corpus,
+        ),
+    ] = None,
+    file: options.TextFile = None,
     force: Annotated[bool, option("--force", help="overwrite TARGET if it exists", panel=options.OUTPUT)] = False,
 ) -> None:
-    """Write a model in another format."""
+    """Write a model in another format. Of a .tinygpt file in float16 or int8, what that costs is measured."""
     from tinygpt import formats
 
+    output = Output()
     require_replaceable(target, force)
     formats.known_format(target, to, dtype)
-    kind = formats.save_model(target, open_model(source), format=to, include_optimizer=not weights_only, dtype=dtype)
-    Output().say(f"Wrote {target} ({kind}).")
+    model = open_model(source)
+    kind = formats.save_model(target, model, format=to, include_optimizer=not weights_only, dtype=dtype)
+    output.say(f"Wrote {target} ({kind}, {size_of(written_bytes(target))}).")
+    if dtype != "float32" and kind == formats.TINYGPT:
+        try:
+            output.say(difference(source, model, target, dtype, data, file, output))
+        except TinyGPTError as fault:
+            output.warn(f"what {dtype} costs could not be measured: {fault}")
+
+
+def written_bytes(target: Path) -> int:
+    return sum(file.stat().st_size for file in target.iterdir()) if target.is_dir() else target.stat().st_size
+
+
+def difference(
+    source: Path, model: Checkpoint, target: Path, dtype: str, data: str | None, file: Path | None, output: Output
+) -> str:
+    """The loss of the file that was written beside that of what it was made from, on text that is held out."""
+    own = evaluate.own_texts(source, model)
+    choice = choose_data(own.data, data, file, None)
+    whole = file is not None
+    if choice == own.data and own.validation != NO_TEXT:
+        choice, whole = own.validation, True
+    if not choice.name and not choice.file:
+        raise TinyGPTError("say on which text with --data or --file, for the model does not know its own")
+    text = evaluate.part_of(choice, "all" if whole else "val", model, output)[:MEASURED_BYTES]
+    losses = []
+    for checkpoint in (model, open_model(target)):
+        work = evaluate.work_of(checkpoint, text)
+        engine, _ = on_engine(checkpoint, evaluate.exact_choice(None, None, None), work)
+        losses.append(evaluate.score(engine, text, output).loss)
+        run_now(engine.close())
+    more = 100 * (losses[1] / losses[0] - 1)
+    if more > MOST_LOST[dtype]:
+        output.warn(f"{dtype} is meant to cost less than {MOST_LOST[dtype]:g} % of the loss")
+    on = f"on {len(text):,} bytes of {choice.title()}"
+    return f"Loss {losses[0]:.4f} before, {losses[1]:.4f} in {dtype}: {more:+.3f} %, {on}."
 
 
 def require_replaceable(target: Path, force: bool) -> None:
