@@ -108,6 +108,10 @@ def test_the_wheel_trains_and_writes_without_a_checkout(
     said = tinygpt("train", "--preset", "tiny", "--steps", "5", "--file", "text.txt", "--out", "run")
     assert "native C++" in said and "Finished 5 steps" in said
     assert tinygpt("sample", "run", "--prompt", "All", "--tokens", "10").startswith("All")
+    assert (
+        "look.html" in tinygpt("look", "run", "--text", "All's well")
+        and (tmp_path / "look.html").stat().st_size > 30_000
+    )
 
 
 def test_the_wheel_serves_the_page(served: str) -> None:

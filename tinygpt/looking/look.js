@@ -51,7 +51,7 @@ function shadeText() {
   const every = byId("text").children;
   for (let i = begin; i < data.text.length; i++) {
     const loss = i ? data.losses[i - 1] : null;
-    if (view === "loss") shade(every[i - begin], loss === null ? 0 : loss / 7, "var(--heat)");
+    if (view === "loss") shade(every[i - begin], loss === null ? 0 : Math.min(0.7, loss / 8), "var(--heat)");
     else {
       const covered = data.origins.covered[i], known = covered > data.origins.by_chance;
       shade(every[i - begin], known ? Math.min(0.75, 0.3 + covered / 200) : covered / data.origins.by_chance / 12, "var(--red)");
