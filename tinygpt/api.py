@@ -13,11 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from tinygpt.core.config import RunConfig, SampleConfig
+from tinygpt.core.config import LoraConfig, RunConfig, SampleConfig
 from tinygpt.core.corpus import check_corpus
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, cut_short, default_corpus, fine_tuning
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, adapting, cut_short, default_corpus, fine_tuning
 from tinygpt.core.presets import preset as preset_run
 from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.contract import Engine, run_now
@@ -32,8 +32,9 @@ from tinygpt.data.corpus import Corpus
 from tinygpt.engines.base import State
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.formats import Checkpoint, save_tinygpt
-from tinygpt.formats.checkpoint import weights_alone
-from tinygpt.models import load_model
+from tinygpt.formats.adapter_file import Adapter, load_adapter, merged, save_adapter
+from tinygpt.formats.checkpoint import weights_alone, weights_sha256
+from tinygpt.models import load_model, locate_adapter
 
 if TYPE_CHECKING:
     from tinygpt.engines.base import FloatArray
@@ -48,8 +49,12 @@ class Model:
     """A model that writes and judges texts. Its engine opens at first use; `close`, or the end of a `with`, gives its
     memory and threads back."""
 
-    def __init__(self, checkpoint: Checkpoint, choice: EngineChoice | None = None) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, choice: EngineChoice | None = None, adapter: Adapter | None = None
+    ) -> None:
+        """`adapter` is what was merged into the checkpoint's weights."""
         self.checkpoint = checkpoint
+        self.adapter = adapter
         self._choice = choice or EngineChoice()
         self._engine: Engine | None = None
 
@@ -122,6 +127,12 @@ class Model:
         """As a .tinygpt file, which the command line and the page open; float16 holds weights alone."""
         save_tinygpt(path, self.checkpoint, include_optimizer=not weights_only and dtype == "float32", dtype=dtype)
 
+    def save_adapter(self, path: str | os.PathLike[str]) -> None:
+        """The adapter alone, a small .safetensors file; the model that it is for is not in it."""
+        if self.adapter is None:
+            raise TinyGPTError("no adapter was trained for this model: train one with init_from and lora")
+        save_adapter(path, self.adapter)
+
     def close(self) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
@@ -141,9 +152,23 @@ class Model:
         return f"<Model: {size}, step {self.progress.step:,}{best}>"
 
 
-def load(model: str | os.PathLike[str], *, engine: str = "auto", device: str = "auto", threads: int = 0) -> Model:
-    """A run's folder (its best model), a file of ours or in safetensors, a Hugging Face folder, or a name of ours."""
-    return Model(load_model(model), EngineChoice(engine, device=device, threads=threads))
+def load(
+    model: str | os.PathLike[str],
+    *,
+    adapter: str | os.PathLike[str] | None = None,
+    engine: str = "auto",
+    device: str = "auto",
+    threads: int = 0,
+) -> Model:
+    """A run's folder (its best model), a file of ours or in safetensors, a Hugging Face folder, or a name of ours.
+
+    `adapter` is a run of `tinygpt lora train`, or a file of it, to put on the model.
+    """
+    choice, checkpoint = EngineChoice(engine, device=device, threads=threads), load_model(model)
+    if adapter is None:
+        return Model(checkpoint, choice)
+    found = load_adapter(locate_adapter(adapter))
+    return Model(merged(checkpoint, found, checkpoint), choice, found)
 
 
 def look(
@@ -210,6 +235,7 @@ def train(
     preset: str | None = None,
     recipe: str = DEFAULT_RECIPE,
     init_from: Model | str | os.PathLike[str] | None = None,
+    lora: dict[str, Any] | None = None,
     validation: str | bytes | None = None,
     on_event: OnEvent | None = None,
     watch: Sequence[str] = (),
@@ -223,17 +249,12 @@ def train(
 
     `settings` are those of the model and of its training, by the names that `tinygpt train` has. `on_event` is told of
     every step, validation and sample, and ends the run by returning False. `validation` is a text of its own; else the
-    last part of the text is held out. `watch` names tensors of a step ("blocks.*.dqkv"), which events "watch" tell of
-    every `watch_every` steps, or as often as is validated.
+    last part of the text is held out. `lora` has adapters trained on the model `init_from`, which stays as it is:
+    rank, alpha and targets, as far as the defaults will not do. `watch` names tensors of a step ("blocks.*.dqkv"), which
+    events "watch" tell of every `watch_every` steps, or as often as is validated.
     """
-    if init_from is not None:
-        base = init_from if isinstance(init_from, Model) else load(init_from)
-        run = fine_tuning(base.config.model, recipe)
-        if preset is not None:
-            raise TinyGPTError("a run that begins with a model keeps its shape: leave the preset out")
-    else:
-        base, run = None, preset_run(preset or DEFAULT_PRESET, recipe)
-    run = cut_short(run, settings)
+    base = init_from if init_from is None or isinstance(init_from, Model) else load(init_from)
+    run = cut_short(planned_run(preset, recipe, base, lora), settings)
     source = text if isinstance(text, Corpus) else text_for(run, text)
     train_text, val_text = source.split(run.train.val_fraction)
     if validation is not None:
@@ -241,18 +262,34 @@ def train(
     check_corpus(run, len(train_text))
     exam = exam_of(source.name, run.model.ctx)
     choice = EngineChoice(engine, device=device, threads=threads)
-    opened = make_engine(run, choice, None if base is None else State(0, base.weights))
+    begins = None if base is None or run.lora is not None else State(0, base.weights)
+    opened = make_engine(run, choice, begins, base.weights if base is not None and run.lora is not None else None)
     every = watch_every or run.train.eval_every or run.train.steps
     try:
         watcher = Watcher(run, opened, watch, every) if watch else None
         run_now(opened.load_corpus(train_text, val_text))
         host = MemoryHost(run, opened, {"name": source.name, "sha256": source.sha256}, on_event)
-        coach = coach_of(run, len(train_text), opened.replicas) if exam is None else None
+        knows = exam is None and run.lora is None
+        coach = coach_of(run, len(train_text), opened.replicas) if knows else None
         sizes = len(train_text), len(val_text)
         run_now(Trainer(run, opened, host, *sizes, coach=coach, exam=exam, watcher=watcher).run())
     finally:
         run_now(opened.close())
-    return Model(host.kept.get("best") or host.kept["last"], choice)
+    best = host.kept.get("best") or host.kept["last"]
+    if base is None or run.lora is None:
+        return Model(best, choice)
+    adapter = Adapter(source.name, weights_sha256(base.weights), best)
+    return Model(merged(base.checkpoint, adapter, best), choice, adapter)
+
+
+def planned_run(preset: str | None, recipe: str, base: Model | None, lora: dict[str, Any] | None) -> RunConfig:
+    if base is None:
+        if lora is not None:
+            raise TinyGPTError("adapters stand on a model: name it with init_from")
+        return preset_run(preset or DEFAULT_PRESET, recipe)
+    if preset is not None:
+        raise TinyGPTError("a run that begins with a model keeps its shape: leave the preset out")
+    return fine_tuning(base.config.model, recipe) if lora is None else adapting(base.config, LoraConfig(**lora))
 
 
 def text_for(run: RunConfig, text: str | bytes | None) -> Corpus:

@@ -74,6 +74,23 @@ def test_a_file_of_it_is_the_same_model(model: tinygpt.Model, tmp_path: Path) ->
     assert (tmp_path / "half.tinygpt").stat().st_size < 0.3 * (tmp_path / "m.tinygpt").stat().st_size
 
 
+def test_an_adapter_is_trained_kept_and_put_on_again(model: tinygpt.Model, tmp_path: Path) -> None:
+    before = model.weights.tobytes()
+    other = "a small dog ran from the red car. \n" * 60
+    settings = {"steps": 30, "lr": 1e-2, "eval_every": 15, "sample_every": 0, "threads": 1}
+    adapted = tinygpt.train(other, init_from=model, lora={"rank": 2}, **settings)
+    assert model.weights.tobytes() == before and (adapted.weights != model.weights).any()
+    assert adapted.evaluate(other[:200]).loss < model.evaluate(other[:200]).loss
+    model.save(tmp_path / "m.tinygpt")
+    adapted.save_adapter(tmp_path / "a.safetensors")
+    again = tinygpt.load(tmp_path / "m.tinygpt", adapter=tmp_path / "a.safetensors", threads=1)
+    assert again.weights.tobytes() == adapted.weights.tobytes()
+    with pytest.raises(TinyGPTError, match="name it with init_from"):
+        tinygpt.train(other, lora={})
+    with pytest.raises(TinyGPTError, match="no adapter was trained"):
+        model.save_adapter(tmp_path / "b.safetensors")
+
+
 def test_it_goes_on_from_a_model_and_is_stopped(model: tinygpt.Model) -> None:
     events: list[dict[str, object]] = []
 

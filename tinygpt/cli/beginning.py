@@ -12,9 +12,9 @@ from tinygpt.cli.corpora import TextFlags, full_path
 from tinygpt.cli.models import open_model
 from tinygpt.cli.settings import UNSTATED_RECIPE, TrainSettings, read_settings
 from tinygpt.cli.training import Job
-from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.config import LoraConfig, ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET, preset_like
+from tinygpt.core.presets import DEFAULT_PRESET, adapting, preset_like
 from tinygpt.models import locate
 from tinygpt.zoo import named
 
@@ -48,9 +48,8 @@ def new_job(
 
 
 def new_adapter_job(model: Path, lora: dict[str, Any], changes: Changes, texts: TextFlags) -> Job:
-    """Adapters on the model's projections; steps take batches of as many windows as the model's own took."""
     base, origin = open_origin(Origin(kept_name(model)))
-    run = RunConfig(base.config.model, TrainConfig(batch=base.config.train.batch), LoraConfig(**lora))
+    run = adapting(base.config, LoraConfig(**lora))
     settings = TrainSettings(preset_like(base.config.model), run, UNSTATED_RECIPE, origin=origin)
     return Job(changed(settings, None, None, changes, texts), weights=base.state.w)
 

@@ -5,7 +5,7 @@ The numbers of `modern` come from sweeps: docs/quality.md has their commands.
 
 from collections import namedtuple
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.models.parameters import parameter_count
 
@@ -151,6 +151,11 @@ def recipe_like(run: RunConfig) -> str:
         if recipe.shared.get("optimizer", TrainConfig().optimizer) == run.train.optimizer:
             return str(recipe.name)
     return str(CLASSIC.name)
+
+
+def adapting(base: RunConfig, lora: LoraConfig) -> RunConfig:
+    """A run that trains adapters on a model, in batches of as many windows as the model's own had."""
+    return RunConfig(base.model, TrainConfig(batch=base.train.batch), lora)
 
 
 def fine_tuning(model: ModelConfig, recipe: str) -> RunConfig:
