@@ -250,8 +250,8 @@ def train(
     `settings` are those of the model and of its training, by the names that `tinygpt train` has. `on_event` is told of
     every step, validation and sample, and ends the run by returning False. `validation` is a text of its own; else the
     last part of the text is held out. `lora` has adapters trained on the model `init_from`, which stays as it is:
-    rank, alpha and targets, as far as the defaults will not do. `watch` names tensors of a step ("blocks.*.dqkv"), which
-    events "watch" tell of every `watch_every` steps, or as often as is validated.
+    rank, alpha and targets, as far as the defaults will not do. `watch` names tensors of a step ("blocks.*.dqkv"),
+    which events "watch" tell of every `watch_every` steps, or as often as is validated.
     """
     base = init_from if init_from is None or isinstance(init_from, Model) else load(init_from)
     run = cut_short(planned_run(preset, recipe, base, lora), settings)
