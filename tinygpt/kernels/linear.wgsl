@@ -48,16 +48,17 @@ fn multiply_x_and_weight() {
   keep_left_along_depth(0);
   keep_right_along_depth(0);
   workgroupBarrier();
-  for (var slab = 0u; slab < (I + TILE_DEPTH - 1) / TILE_DEPTH; slab++) {
-    let next = (slab + 1) * TILE_DEPTH;
-    if (next < I) { fetch_x_and_weight(next); }
-    multiply(slab);
-    if (next < I) {
+  if ((I + TILE_DEPTH - 1) / TILE_DEPTH > 1) {
+    for (var slab = 0u; slab < (I + TILE_DEPTH - 1) / TILE_DEPTH - 1; slab++) {
+      let next = (slab + 1) * TILE_DEPTH;
+      fetch_x_and_weight(next);
+      multiply(slab);
       keep_left_along_depth(slab + 1);
       keep_right_along_depth(slab + 1);
+      workgroupBarrier();
     }
-    workgroupBarrier();
   }
+  multiply((I + TILE_DEPTH - 1) / TILE_DEPTH - 1);
   add_teams();
 }
 

@@ -103,16 +103,17 @@ fn make_dx() {
   keep_left_along_depth(0);
   keep_right_across(0);
   workgroupBarrier();
-  for (var slab = 0u; slab < (O + TILE_DEPTH - 1) / TILE_DEPTH; slab++) {
-    let next = (slab + 1) * TILE_DEPTH;
-    if (next < O) { fetch_dy_and_weight(next); }
-    multiply(slab);
-    if (next < O) {
+  if ((O + TILE_DEPTH - 1) / TILE_DEPTH > 1) {
+    for (var slab = 0u; slab < (O + TILE_DEPTH - 1) / TILE_DEPTH - 1; slab++) {
+      let next = (slab + 1) * TILE_DEPTH;
+      fetch_dy_and_weight(next);
+      multiply(slab);
       keep_left_along_depth(slab + 1);
       keep_right_across(slab + 1);
+      workgroupBarrier();
     }
-    workgroupBarrier();
   }
+  multiply((O + TILE_DEPTH - 1) / TILE_DEPTH - 1);
   add_teams();
   if (team == 0) {
     write_dx_block(0, 0, sums[0]);
@@ -191,18 +192,22 @@ fn make_dweight(slice: u32) {
   keep_left_across(0);
   keep_right_across(0);
   workgroupBarrier();
-  for (var slab = 0u; slab < ((N + SLICES - 1) / SLICES + TILE_DEPTH - 1) / TILE_DEPTH; slab++) {
-    if (begin + slab * TILE_DEPTH >= end) { break; }  // the last slices may have fewer rows
-    let next = begin + (slab + 1) * TILE_DEPTH;
-    if (next < end) { fetch_dy_and_x(next, end); }
-    multiply(slab);
-    if (sums_bias) { bias_sum = add_row_of_slab(bias_sum, slab, lane); }
-    if (next < end) {
+  var last = 0u;
+  if (((N + SLICES - 1) / SLICES + TILE_DEPTH - 1) / TILE_DEPTH > 1) {
+    for (var slab = 0u; slab < ((N + SLICES - 1) / SLICES + TILE_DEPTH - 1) / TILE_DEPTH - 1; slab++) {
+      let next = begin + (slab + 1) * TILE_DEPTH;
+      if (next >= end) { break; }  // the last slices may have fewer rows
+      fetch_dy_and_x(next, end);
+      multiply(slab);
+      if (sums_bias) { bias_sum = add_row_of_slab(bias_sum, slab, lane); }
       keep_left_across(slab + 1);
       keep_right_across(slab + 1);
+      workgroupBarrier();
+      last = slab + 1;
     }
-    workgroupBarrier();
   }
+  multiply(last);
+  if (sums_bias) { bias_sum = add_row_of_slab(bias_sum, last, lane); }
   add_teams();
   if (team == 0) {
     write_dweight_block(slice, 0, 0, sums[0]);

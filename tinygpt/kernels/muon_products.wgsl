@@ -64,17 +64,20 @@ fn multiply_both_across(end: u32) {
   keep_left_across(0);
   keep_right_across(0);
   workgroupBarrier();
-  for (var slab = 0u; slab < (max(C, F) + TILE_DEPTH - 1) / TILE_DEPTH; slab++) {
-    if (slab * TILE_DEPTH >= end) { break; }
-    let next = (slab + 1) * TILE_DEPTH;
-    if (next < end) { fetch_both_across(next, end); }
-    multiply(slab);
-    if (next < end) {
+  var last = 0u;
+  if ((max(C, F) + TILE_DEPTH - 1) / TILE_DEPTH > 1) {
+    for (var slab = 0u; slab < (max(C, F) + TILE_DEPTH - 1) / TILE_DEPTH - 1; slab++) {
+      let next = (slab + 1) * TILE_DEPTH;
+      if (next >= end) { break; }
+      fetch_both_across(next, end);
+      multiply(slab);
       keep_left_across(slab + 1);
       keep_right_across(slab + 1);
+      workgroupBarrier();
+      last = slab + 1;
     }
-    workgroupBarrier();
   }
+  multiply(last);
   add_teams();
 }
 
@@ -226,16 +229,17 @@ fn muon_apply(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_ind
   keep_left_along_depth(0);
   keep_right_across(0);
   workgroupBarrier();
-  for (var slab = 0u; slab < (WIDE + TILE_DEPTH - 1) / TILE_DEPTH; slab++) {
-    let next = (slab + 1) * TILE_DEPTH;
-    if (next < WIDE) { fetch_x_and_square(next, rows); }
-    multiply(slab);
-    if (next < WIDE) {
+  if ((WIDE + TILE_DEPTH - 1) / TILE_DEPTH > 1) {
+    for (var slab = 0u; slab < (WIDE + TILE_DEPTH - 1) / TILE_DEPTH - 1; slab++) {
+      let next = (slab + 1) * TILE_DEPTH;
+      fetch_x_and_square(next, rows);
+      multiply(slab);
       keep_left_along_depth(slab + 1);
       keep_right_across(slab + 1);
+      workgroupBarrier();
     }
-    workgroupBarrier();
   }
+  multiply((WIDE + TILE_DEPTH - 1) / TILE_DEPTH - 1);
   add_teams();
   if (team == 0) {
     write_next_x_block(rows, 0, 0, sums[0]);
