@@ -125,7 +125,7 @@ def backward(of_input: Op | None, of_weight: Op | None, target: Target) -> list[
     N, O, I = op.dim("N"), op.dim("O"), op.dim("I")  # noqa: E741
     by_input, by_weight = Product(N, I, O), Product(O, I, ceil_div(N, slices), slices)
     products = ([by_input] if of_input else []) + ([by_weight] if of_weight else [])
-    tile = tile_of(products, device)
+    tile = tile_of(products, device, True)
     input_tiles = by_input.tiles(tile) if of_input else 0
     weight_tiles = by_weight.tiles(tile) if of_weight else 0
     slope = of_input.tensor("slope") if of_input else None

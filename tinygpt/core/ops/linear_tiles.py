@@ -10,17 +10,21 @@ if TYPE_CHECKING:
 
 # A workgroup's part of the product, the depth it takes at a time, the blocks of 4×4 an invocation computes of it, and
 # the teams that share the depth. A processor that has n such tiles to do needs start + cost * n for each of their sums.
-Tile = namedtuple("Tile", ("rows", "columns", "depth", "block_rows", "block_columns", "splits", "start", "cost"))
+# `everywhere`: whether it is for other products than a linear map's gradients, too.
+Tile = namedtuple(
+    "Tile", ("rows", "columns", "depth", "block_rows", "block_columns", "splits", "start", "cost", "everywhere")
+)
 
 # Fitted to what the kernels of whole steps took on an H200. A large tile reads less for each sum; small ones share the
 # work out more evenly, and teams hide the wait for memory where a processor has little else to do.
 TILES = (
-    Tile(128, 128, 8, 2, 2, 1, 0.95, 0.45),
-    Tile(64, 64, 8, 2, 1, 1, 1.05, 0.765),
-    Tile(64, 64, 16, 1, 1, 1, 0.1, 1.28),
-    Tile(32, 32, 32, 1, 1, 2, 0.5, 1.9),
-    Tile(32, 32, 32, 1, 1, 4, 0.1, 2.2),
-    Tile(32, 32, 16, 1, 1, 1, 3.5, 1.5),
+    Tile(128, 128, 8, 2, 2, 1, 0.95, 0.65, True),
+    Tile(64, 64, 8, 2, 1, 1, 1.05, 0.765, True),
+    Tile(64, 64, 16, 2, 1, 1, 0.52, 1.02, False),
+    Tile(64, 64, 16, 1, 1, 1, 0.1, 1.28, True),
+    Tile(32, 32, 32, 1, 1, 2, 0.5, 1.9, True),
+    Tile(32, 32, 32, 1, 1, 4, 0.1, 2.2, True),
+    Tile(32, 32, 16, 1, 1, 1, 3.5, 1.5, True),
 )
 
 
@@ -47,12 +51,17 @@ class Product:
         return ceil_div(self.rows, tile.rows) * ceil_div(self.columns, tile.columns) * self.parts
 
 
-def tile_of(products: list[Product], device: Device) -> Tile:
-    """Of the tiles that the device runs, the one with which its busiest processor is done first with all products."""
+def fits(tile: Tile, device: Device) -> bool:
+    return invocations(tile) <= device.max_invocations and shared_bytes(tile, 16) <= device.max_shared
+
+
+def tile_of(products: list[Product], device: Device, gradients: bool = False) -> Tile:
+    """Of the tiles that the device runs, the one with which its busiest processor is done first with all products,
+    which may be the `gradients` of a linear map."""
     deepest = max([product.depth for product in products])
     best, least = TILES[-1], 0.0
     for tile in TILES:
-        if invocations(tile) > device.max_invocations or shared_bytes(tile, 16) > device.max_shared:
+        if not fits(tile, device) or not (tile.everywhere or gradients):
             continue
         tiles = sum([product.tiles(tile) for product in products])
         mean_depth = sum([product.tiles(tile) * product.depth for product in products]) / tiles
