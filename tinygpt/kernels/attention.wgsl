@@ -59,9 +59,10 @@ fn attention(
     let shrink = exp2(largest - top);
     largest = top;
     sum = fma(sum, shrink, (p[0] + p[1]) + (p[2] + p[3]));
-    for (var c = 0u; c < SHARES; c++) {
-      out[c] = scale_rows(out[c], shrink);
-    }
+    out.first = scale_rows(out.first, shrink);
+    if (SHARES > 1u) { out.second = scale_rows(out.second, shrink); }
+    if (SHARES > 2u) { out.third = scale_rows(out.third, shrink); }
+    if (SHARES > 3u) { out.fourth = scale_rows(out.fourth, shrink); }
     let by_row = transpose(p);
     let place = at.y * SCORE_STRIDE + at.x;
     k_tile[place] = by_row[0];
@@ -79,16 +80,10 @@ fn attention(
     total += shared_by_row[at.y * SCORE_STRIDE + x];
   }
   let rows = first + rows_of(at.y);
-  for (var c = 0u; c < SHARES; c++) {
-    let quad = at.x + ACROSS * c;
-    let part = scale_rows(out[c], 1.0 / total);
-    if (quad < QUADS) {
-      store_y(head, rows.x, quad, part[0]);
-      store_y(head, rows.y, quad, part[1]);
-      store_y(head, rows.z, quad, part[2]);
-      store_y(head, rows.w, quad, part[3]);
-    }
-  }
+  store_share(head, rows, at.x, out.first, total);
+  if (SHARES > 1u) { store_share(head, rows, at.x + ACROSS, out.second, total); }
+  if (SHARES > 2u) { store_share(head, rows, at.x + 2u * ACROSS, out.third, total); }
+  if (SHARES > 3u) { store_share(head, rows, at.x + 3u * ACROSS, out.fourth, total); }
   if (HAS_LSE != 0u && at.x == 0u) {
     let row_lse = fma(largest, vec4f(LN_2), log(total));
     store_lse(head, rows.x, row_lse.x);
@@ -124,25 +119,24 @@ fn stage_keys(head: u32, first: u32, invocation: u32) {
 
 // The invocation's scores of the tile.
 fn scores(x: u32, y: u32) -> mat4x4f {
-  let key = x % ACROSS * STRIDE;
-  let query = y % DOWN * STRIDE;
   var s: mat4x4f;
-  for (var quad = 0u; quad < QUADS; quad++) {
-    let k = mat4x4f(
-      k_tile[key + quad],
-      k_tile[key + NEXT_COLUMN + quad],
-      k_tile[key + 2u * NEXT_COLUMN + quad],
-      k_tile[key + 3u * NEXT_COLUMN + quad],
-    );
-    let q = mat4x4f(
-      q_tile[query + quad],
-      q_tile[query + NEXT + quad],
-      q_tile[query + 2u * NEXT + quad],
-      q_tile[query + 3u * NEXT + quad],
-    );
-    s = multiply_add(transpose(q), k, s);
+  for (var four = 0u; four < (QUADS + 3u) / 4u; four++) {
+    s = with_quad(s, x, y, 4u * four);
+    if (has_quad(4u * four + 1u)) { s = with_quad(s, x, y, 4u * four + 1u); }
+    if (has_quad(4u * four + 2u)) { s = with_quad(s, x, y, 4u * four + 2u); }
+    if (has_quad(4u * four + 3u)) { s = with_quad(s, x, y, 4u * four + 3u); }
   }
   return s;
+}
+
+// before + what a quad of the vectors adds
+fn with_quad(before: mat4x4f, x: u32, y: u32, number: u32) -> mat4x4f {
+  let quad = min(number, QUADS - 1u);
+  let key = x % ACROSS * STRIDE + quad;
+  let query = y % DOWN * STRIDE + quad;
+  let k = mat4x4f(k_tile[key], k_tile[key + NEXT_COLUMN], k_tile[key + 2u * NEXT_COLUMN], k_tile[key + 3u * NEXT_COLUMN]);
+  let q = mat4x4f(q_tile[query], q_tile[query + NEXT], q_tile[query + 2u * NEXT], q_tile[query + 3u * NEXT]);
+  return multiply_add(transpose(q), k, before);
 }
 
 // Its scores with keys after their queries are masked; `key` is that of column 0.
@@ -158,31 +152,47 @@ fn without_future(s: mat4x4f, queries: vec4u, key: u32) -> mat4x4f {
 
 // before + p v, over the tile's keys
 fn add_values(x: u32, y: u32, before: Shares) -> Shares {
-  let row = y % DOWN * SCORE_STRIDE;
   var sum = before;
-  for (var column = 0u; column < ACROSS; column++) {
-    let p = mat4x4f(
-      k_tile[row + column],
-      k_tile[row + NEXT_SCORE + column],
-      k_tile[row + 2u * NEXT_SCORE + column],
-      k_tile[row + 3u * NEXT_SCORE + column],
-    );
-    for (var c = 0u; c < SHARES; c++) {
-      let key = column * STRIDE + min(x + ACROSS * c, QUADS - 1u);  // a surplus share repeats the last
-      let v = mat4x4f(
-        v_tile[key],
-        v_tile[key + NEXT_COLUMN],
-        v_tile[key + 2u * NEXT_COLUMN],
-        v_tile[key + 3u * NEXT_COLUMN],
-      );
-      sum[c] = multiply_add(v, p, sum[c]);
-    }
+  for (var four = 0u; four < (ACROSS + 3u) / 4u; four++) {
+    sum = with_column(sum, x, y, 4u * four);
+    if (has_column(4u * four + 1u)) { sum = with_column(sum, x, y, 4u * four + 1u); }
+    if (has_column(4u * four + 2u)) { sum = with_column(sum, x, y, 4u * four + 2u); }
+    if (has_column(4u * four + 3u)) { sum = with_column(sum, x, y, 4u * four + 3u); }
   }
   return sum;
 }
 
+// before + what a column, and the three ACROSS apart from it, add
+fn with_column(before: Shares, x: u32, y: u32, number: u32) -> Shares {
+  let column = min(number, ACROSS - 1u);
+  let row = y % DOWN * SCORE_STRIDE + column;
+  let p = mat4x4f(k_tile[row], k_tile[row + NEXT_SCORE], k_tile[row + 2u * NEXT_SCORE], k_tile[row + 3u * NEXT_SCORE]);
+  var sum = before;
+  sum.first = multiply_add(values(column, x), p, sum.first);
+  if (SHARES > 1u) { sum.second = multiply_add(values(column, x + ACROSS), p, sum.second); }
+  if (SHARES > 2u) { sum.third = multiply_add(values(column, x + 2u * ACROSS), p, sum.third); }
+  if (SHARES > 3u) { sum.fourth = multiply_add(values(column, x + 3u * ACROSS), p, sum.fourth); }
+  return sum;
+}
+
+// A quad of the values of these four columns; a surplus quad is the last again.
+fn values(column: u32, quad: u32) -> mat4x4f {
+  let at = min(column, ACROSS - 1u) * STRIDE + min(quad, QUADS - 1u);
+  return mat4x4f(v_tile[at], v_tile[at + NEXT_COLUMN], v_tile[at + 2u * NEXT_COLUMN], v_tile[at + 3u * NEXT_COLUMN]);
+}
+
 fn scale_rows(rows: mat4x4f, by: vec4f) -> mat4x4f {
   return mat4x4f(rows[0] * by.x, rows[1] * by.y, rows[2] * by.z, rows[3] * by.w);
+}
+
+fn store_share(head: u32, rows: vec4u, quad: u32, share: mat4x4f, total: vec4f) {
+  let part = scale_rows(share, 1.0 / total);
+  if (quad < QUADS) {
+    store_y(head, rows.x, quad, part[0]);
+    store_y(head, rows.y, quad, part[1]);
+    store_y(head, rows.z, quad, part[2]);
+    store_y(head, rows.w, quad, part[3]);
+  }
 }
 
 fn store_y(head: u32, row: u32, quad: u32, value: vec4f) {

@@ -94,17 +94,10 @@ fn attention_backward(
   }
 
   let rows = first + rows_of(at.y);
-  for (var c = 0u; c < SHARES; c++) {
-    let quad = at.x + ACROSS * c;
-    if (quad < QUADS) {
-      if (of_keys) {
-        store_rows(head, rows, 1u, quad, from_ds[c] * LN_2);  // q came with the other factors
-        store_rows(head, rows, 2u, quad, from_p[c]);
-      } else {
-        store_rows(head, rows, 0u, quad, from_ds[c] * score_scale());
-      }
-    }
-  }
+  store_share(of_keys, head, rows, at.x, from_ds.first, from_p.first);
+  if (SHARES > 1u) { store_share(of_keys, head, rows, at.x + ACROSS, from_ds.second, from_p.second); }
+  if (SHARES > 2u) { store_share(of_keys, head, rows, at.x + 2u * ACROSS, from_ds.third, from_p.third); }
+  if (SHARES > 3u) { store_share(of_keys, head, rows, at.x + 3u * ACROSS, from_ds.fourth, from_p.fourth); }
 }
 
 // `count` queries into the slots from `slot` on; beyond the last all is zero, and so adds nothing to any sum.
@@ -169,15 +162,24 @@ fn lse_of(queries: vec4u) -> vec4f {
 }
 
 fn delta_of(queries: vec4u) -> vec4f {
-  let x = queries.x % QUERIES * STRIDE;
-  let y = queries.y % QUERIES * STRIDE;
-  let z = queries.z % QUERIES * STRIDE;
-  let w = queries.w % QUERIES * STRIDE;
   var sum = vec4f();
-  for (var quad = 0u; quad < QUADS; quad++) {
-    sum += vec4f(delta_parts[x + quad], delta_parts[y + quad], delta_parts[z + quad], delta_parts[w + quad]);
+  for (var four = 0u; four < (QUADS + 3u) / 4u; four++) {
+    sum += parts_of_delta(queries, 4u * four);
+    if (has_quad(4u * four + 1u)) { sum += parts_of_delta(queries, 4u * four + 1u); }
+    if (has_quad(4u * four + 2u)) { sum += parts_of_delta(queries, 4u * four + 2u); }
+    if (has_quad(4u * four + 3u)) { sum += parts_of_delta(queries, 4u * four + 3u); }
   }
   return sum;
+}
+
+fn parts_of_delta(queries: vec4u, number: u32) -> vec4f {
+  let quad = min(number, QUADS - 1u);
+  return vec4f(
+    delta_parts[queries.x % QUERIES * STRIDE + quad],
+    delta_parts[queries.y % QUERIES * STRIDE + quad],
+    delta_parts[queries.z % QUERIES * STRIDE + quad],
+    delta_parts[queries.w % QUERIES * STRIDE + quad],
+  );
 }
 
 fn without_future(p: mat4x4f, of_keys: bool, rows: vec4u, column: u32) -> mat4x4f {
@@ -199,25 +201,22 @@ fn is_past(of_keys: bool, rows: vec4u, column: u32) -> vec4<bool> {
 
 // own . visitor, the invocation's scores of the tile
 fn products(kind: u32, x: u32, y: u32) -> mat4x4f {
-  let own = (kind % 2u * SLOTS + y % DOWN) * STRIDE;
-  let visitor = (kind % 2u * SLOTS + ROWS + x % ACROSS) * STRIDE;
   var s: mat4x4f;
-  for (var quad = 0u; quad < QUADS; quad++) {
-    let visitors = mat4x4f(
-      vectors[visitor + quad],
-      vectors[visitor + NEXT_COLUMN + quad],
-      vectors[visitor + 2u * NEXT_COLUMN + quad],
-      vectors[visitor + 3u * NEXT_COLUMN + quad],
-    );
-    let owned = mat4x4f(
-      vectors[own + quad],
-      vectors[own + NEXT + quad],
-      vectors[own + 2u * NEXT + quad],
-      vectors[own + 3u * NEXT + quad],
-    );
-    s = multiply_add(transpose(owned), visitors, s);
+  for (var four = 0u; four < (QUADS + 3u) / 4u; four++) {
+    s = with_quad(s, kind, x, y, 4u * four);
+    if (has_quad(4u * four + 1u)) { s = with_quad(s, kind, x, y, 4u * four + 1u); }
+    if (has_quad(4u * four + 2u)) { s = with_quad(s, kind, x, y, 4u * four + 2u); }
+    if (has_quad(4u * four + 3u)) { s = with_quad(s, kind, x, y, 4u * four + 3u); }
   }
   return s;
+}
+
+// before + what a quad of the vectors adds
+fn with_quad(before: mat4x4f, kind: u32, x: u32, y: u32, number: u32) -> mat4x4f {
+  let quad = min(number, QUADS - 1u);
+  let own = (kind % 2u * SLOTS + y % DOWN) * STRIDE + quad;
+  let owned = mat4x4f(vectors[own], vectors[own + NEXT], vectors[own + 2u * NEXT], vectors[own + 3u * NEXT]);
+  return multiply_add(transpose(owned), visitors_of(kind, x % ACROSS, quad), before);
 }
 
 fn store_weights(kind: u32, x: u32, y: u32, values: mat4x4f) {
@@ -231,28 +230,55 @@ fn store_weights(kind: u32, x: u32, y: u32, values: mat4x4f) {
 
 // before + sum over the visitors of weight * vector
 fn add_weighted(kind: u32, x: u32, y: u32, before: Shares) -> Shares {
-  let row = (kind % 2u * ROWS + y % DOWN) * SCORE_STRIDE;
-  let first = (kind % 2u * SLOTS + ROWS) * STRIDE;
   var sum = before;
-  for (var column = 0u; column < ACROSS; column++) {
-    let weight = mat4x4f(
-      weights[row + column],
-      weights[row + NEXT_SCORE + column],
-      weights[row + 2u * NEXT_SCORE + column],
-      weights[row + 3u * NEXT_SCORE + column],
-    );
-    for (var c = 0u; c < SHARES; c++) {
-      let visitor = first + column * STRIDE + min(x + ACROSS * c, QUADS - 1u);  // a surplus share repeats the last
-      let visitors = mat4x4f(
-        vectors[visitor],
-        vectors[visitor + NEXT_COLUMN],
-        vectors[visitor + 2u * NEXT_COLUMN],
-        vectors[visitor + 3u * NEXT_COLUMN],
-      );
-      sum[c] = multiply_add(visitors, weight, sum[c]);
-    }
+  for (var four = 0u; four < (ACROSS + 3u) / 4u; four++) {
+    sum = with_column(sum, kind, x, y, 4u * four);
+    if (has_column(4u * four + 1u)) { sum = with_column(sum, kind, x, y, 4u * four + 1u); }
+    if (has_column(4u * four + 2u)) { sum = with_column(sum, kind, x, y, 4u * four + 2u); }
+    if (has_column(4u * four + 3u)) { sum = with_column(sum, kind, x, y, 4u * four + 3u); }
   }
   return sum;
+}
+
+// before + what the visitors of a column, and of the three ACROSS apart from it, add
+fn with_column(before: Shares, kind: u32, x: u32, y: u32, number: u32) -> Shares {
+  let column = min(number, ACROSS - 1u);
+  let row = (kind % 2u * ROWS + y % DOWN) * SCORE_STRIDE + column;
+  let weight = mat4x4f(
+    weights[row],
+    weights[row + NEXT_SCORE],
+    weights[row + 2u * NEXT_SCORE],
+    weights[row + 3u * NEXT_SCORE],
+  );
+  var sum = before;
+  sum.first = multiply_add(visitors_of(kind, column, x), weight, sum.first);
+  if (SHARES > 1u) { sum.second = multiply_add(visitors_of(kind, column, x + ACROSS), weight, sum.second); }
+  if (SHARES > 2u) { sum.third = multiply_add(visitors_of(kind, column, x + 2u * ACROSS), weight, sum.third); }
+  if (SHARES > 3u) { sum.fourth = multiply_add(visitors_of(kind, column, x + 3u * ACROSS), weight, sum.fourth); }
+  return sum;
+}
+
+// A quad of the visitors of these four columns; a surplus quad is the last again.
+fn visitors_of(kind: u32, column: u32, quad: u32) -> mat4x4f {
+  let at = (kind % 2u * SLOTS + ROWS + min(column, ACROSS - 1u)) * STRIDE + min(quad, QUADS - 1u);
+  return mat4x4f(
+    vectors[at],
+    vectors[at + NEXT_COLUMN],
+    vectors[at + 2u * NEXT_COLUMN],
+    vectors[at + 3u * NEXT_COLUMN],
+  );
+}
+
+// A quad of dk and dv, or of dq.
+fn store_share(of_keys: bool, head: u32, rows: vec4u, quad: u32, from_ds: mat4x4f, from_p: mat4x4f) {
+  if (quad < QUADS) {
+    if (of_keys) {
+      store_rows(head, rows, 1u, quad, from_ds * LN_2);  // q came with the other factors
+      store_rows(head, rows, 2u, quad, from_p);
+    } else {
+      store_rows(head, rows, 0u, quad, from_ds * score_scale());
+    }
+  }
 }
 
 fn store_rows(head: u32, rows: vec4u, part: u32, quad: u32, values: mat4x4f) {

@@ -5,7 +5,8 @@
 //   rows y + DOWN i  with  columns x + ACROSS j,   i, j = 0..3,  as a matrix whose column j goes over the rows.
 // Of a product with the columns' vectors it holds the same rows, and the quads of floats x + ACROSS c, c < SHARES.
 // Rows in workgroup memory are an odd number of vec4 apart, so that neighbours lie in different banks.
-// Functions take the remainder of x and y, so that compilers see which places of workgroup memory they mean.
+// Functions take the remainder of x and y, so that compilers see which places of workgroup memory they mean. Loops over
+// quads and columns are written out by four: what the next ones need is then read while these are multiplied.
 override B: u32;
 override T: u32;
 override H: u32;
@@ -31,7 +32,13 @@ const LOG2_E = 1.44269504f;
 const LN_2 = 0.693147181f;
 const MASKED = -1e30f;
 
-alias Shares = array<mat4x4f, 4>;  // an invocation's part of a product: in each share, column i is row i
+// An invocation's part of a product: in each share, column i is row i. No array, which compilers may keep in memory.
+struct Shares {
+  first: mat4x4f,
+  second: mat4x4f,
+  third: mat4x4f,
+  fourth: mat4x4f,
+}
 
 // a x + y
 fn combine(a: mat4x4f, x: vec4f, y: vec4f) -> vec4f {
@@ -59,6 +66,15 @@ fn lowered_by_distance(s: mat4x4f, head: u32, rows: vec4u, column: u32) -> mat4x
     s[2] - slope * abs(far - 2.0 * apart),
     s[3] - slope * abs(far - 3.0 * apart),
   );
+}
+
+// Whether there is a quad, or a column, of that number: always, where they are a multiple of four.
+fn has_quad(number: u32) -> bool {
+  return QUADS % 4u == 0u || number < QUADS;
+}
+
+fn has_column(number: u32) -> bool {
+  return ACROSS % 4u == 0u || number < ACROSS;
 }
 
 // Where the vector of a row of a head begins, in vec4: in a tensor of `parts` times H heads (q, k and v have three).
