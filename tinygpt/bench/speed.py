@@ -13,6 +13,7 @@ from tinygpt.core.run.contract import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
 
 TURNS = 9  # of each engine; the median over them is the figure
+TRIALS = 3  # of how many steps make a turn
 
 
 def bench_preset(
@@ -60,9 +61,17 @@ def timed(
 
 
 def steps_of_a_turn(run: Run, seconds: float) -> int:
-    """After a warm-up (which compiles, and touches all memory): how many steps fill an engine's share of the time."""
+    """After a warm-up (which compiles, and touches all memory): how many steps fill an engine's share of the time.
+
+    Tried with more and more steps: of a few, most of the time may be the way to the engine and back.
+    """
     run.advance(2)
-    start = time.perf_counter()
-    run.advance(2)
-    step = (time.perf_counter() - start) / 2
-    return max(1, round(seconds / TURNS / step))
+    steps = 2
+    for _ in range(TRIALS):
+        start = time.perf_counter()
+        run.advance(steps)
+        wanted = max(1, round(steps * seconds / TURNS / (time.perf_counter() - start)))
+        if wanted <= 2 * steps:
+            return wanted
+        steps = wanted
+    return steps

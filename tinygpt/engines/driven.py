@@ -17,8 +17,11 @@ CHUNK = 2**26  # bytes that travel at once
 class DrivenPlayer(Player):
     """Ends the runner with the last of its players."""
 
-    def __init__(self, runner: Runner, opened: dict[str, Any], where: str, software: bool = False) -> None:
+    def __init__(
+        self, runner: Runner, opened: dict[str, Any], where: str, software: bool = False, ahead: bool = False
+    ) -> None:
         self.runner = runner
+        self.ahead = ahead
         self.number = opened["player"]
         self.description = f"{opened['description']}{where}"
         self.threads = opened["threads"]
@@ -40,6 +43,12 @@ class DrivenPlayer(Player):
 
     async def read(self, places: list[list[int]]) -> bytes:
         return b"".join([self.ask("read", places=group)[1] for group in grouped(places)])
+
+    def begin_read(self, places: list[list[int]]) -> int:
+        return int(self.ask("begin-read", places=places)[0]["reading"])
+
+    async def end_read(self, begun: int) -> bytes:
+        return self.ask("end-read", reading=begun)[1]
 
     async def run(self, mode: str, times: int) -> int:
         return int(self.ask("run", mode=mode, times=times)[0]["done"])

@@ -36,7 +36,7 @@ class WebGpuChromiumMachine(Machine):
 
     async def open(self, lowered: GpuLowered) -> DrivenPlayer:
         opened, _ = self.runner.ask("open-gpu", playbook=lowered.playbook())
-        return DrivenPlayer(self.runner, opened, f", {self.kept}, in Chromium", self.software)
+        return DrivenPlayer(self.runner, opened, f", {self.kept}, in Chromium", self.software, ahead=True)
 
     async def start_values(self, config: RunConfig) -> Any:
         return initial_values(config)

@@ -20,6 +20,8 @@ type Command =
   | { type: "open-gpu"; playbook: GpuPlaybook }
   | { type: "write"; player: number; places: Place[] }
   | { type: "read"; player: number; places: Place[] }
+  | { type: "begin-read"; player: number; places: Place[] } // answers at once, with a number for end-read
+  | { type: "end-read"; reading: number }
   | { type: "run"; number: number; player: number; mode: string; times: number }
   | { type: "clock"; player: number; mode: string }
   | { type: "close"; player: number }
@@ -45,6 +47,8 @@ const say = (json: Frame["json"]): Frame => ({ json, bytes: NO_BYTES });
 
 class Runner {
   private readonly players: Player[] = []; // by the numbers that Python knows them by
+  private readonly readings = new Map<number, Promise<Uint8Array<ArrayBuffer>>>(); // under way
+  private begun = 0; // readings so far
   private gpu: Gpu | null = null;
   private running: { player: Player; number: number } | null = null;
   private stopped = 0; // the command that a stop was last for: it may come first
@@ -73,6 +77,20 @@ class Runner {
     } finally {
       this.running = null;
     }
+  }
+
+  private beginRead(player: number, places: Place[]): number {
+    const reading = this.at(player).read(places);
+    reading.catch(() => undefined); // whoever ends it hears of it
+    this.readings.set(++this.begun, reading);
+    return this.begun;
+  }
+
+  private async endRead(number: number): Promise<Uint8Array<ArrayBuffer>> {
+    const reading = this.readings.get(number);
+    if (!reading) throw new Error("no such reading was begun");
+    this.readings.delete(number);
+    return reading;
   }
 
   /** Ends the run that is command number `number`. */
@@ -104,6 +122,10 @@ class Runner {
         return say({});
       case "read":
         return { json: {}, bytes: await this.at(command.player).read(command.places) };
+      case "begin-read":
+        return say({ reading: this.beginRead(command.player, command.places) });
+      case "end-read":
+        return { json: {}, bytes: await this.endRead(command.reading) };
       case "run":
         return say({ done: await this.run(command) });
       case "clock":
