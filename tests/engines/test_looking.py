@@ -8,6 +8,7 @@ import torch
 from gpu_here import webgpu
 from lab import CORPUS, bytes_of, state_of, uneven
 
+from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.models.parts import part_names
@@ -193,11 +194,15 @@ def test_watched_tensors_are_the_specification_s(name):
     assert name == "native" or made[1].lowered.slices == 2
 
 
-def test_watching_changes_nothing_of_a_training():
+@pytest.mark.parametrize("lora", [None, LoraConfig(rank=2, targets="q_proj,fc_in")], ids=["whole", "adapters"])
+def test_watching_changes_nothing_of_a_training(lora):
+    """Of adapters neither, whose ops write to slices of what is watched."""
     config = BASE.replace(grad_accum=2, steps=10)
+    config = RunConfig(config.model, config.train, lora)
+    weight = "dblocks.0.attn.qkv.weight" if lora is None else "dblocks.0.attn.q_proj.lora_B"
     states = []
-    for patterns in ((), ("blocks.*.dqkv", "dblocks.0.attn.qkv.weight", "blocks.1.y")):
-        engine = native_engine(config, threads=1)
+    for patterns in ((), ("blocks.*.dqkv", weight, "blocks.1.qkv", "blocks.1.y")):
+        engine = native_engine(config, None, None if lora is None else weights_of(config), threads=1)
         watcher = Watcher(config, engine, patterns, 5) if patterns else None
         run_now(engine.load_corpus(CORPUS, b""))
         run_now(engine.train(7))
@@ -205,10 +210,10 @@ def test_watching_changes_nothing_of_a_training():
     assert states[0] == states[1]
     events = run_now(watcher.look(7))
     assert [event["tensor"] for event in events] == watcher.names
-    assert set(watcher.names) == {"blocks.0.dqkv", "blocks.1.dqkv", "blocks.1.y", "dblocks.0.attn.qkv.weight"}
+    assert set(watcher.names) == {"blocks.0.dqkv", "blocks.1.dqkv", "blocks.1.qkv", "blocks.1.y", weight}
     for event in events:
         values = np.frombuffer(run_now(engine.read_tensor(event["tensor"]))[1], np.float32)
-        assert event["shape"][-1] in (24, 72) and sum(event["bins"]) == values.size
+        assert event["shape"][-1] in (2, 24, 72) and sum(event["bins"]) == values.size and event["norm"] > 0
         assert event["norm"] == pytest.approx(float(np.linalg.norm(values)), rel=1e-5)
     with pytest.raises(TinyGPTError, match=r"no tensor 'blocks.0.dqkw'; did you mean 'blocks.0.dqkv'"):
         Watcher(config, engine, ["blocks.0.dqkw"], 5)

@@ -25,7 +25,6 @@ from tinygpt.core.run.looking import (
     look_forward,
     looked_config,
     rounded,
-    stages_of,
     watched_run,
 )
 from tinygpt.core.run.watching import NO_PROGRAM, summary, tensors_of
@@ -97,7 +96,7 @@ def look_into(
     config = checkpoint.config
     if not 2 <= len(text) <= LONGEST:
         raise TinyGPTError(f"a text to look at must have 2 to {LONGEST:,} bytes, not {len(text):,}")
-    if not window >= 2:
+    if window < 2:
         raise TinyGPTError(f"at least 2 bytes must be looked into, not {window}")
     names = chosen(tensors, [tensor.name for tensor in tensors_of(looked_config(config, 2), LOOKING)], "tensor")
     shown = text[-min(window, config.model.ctx, len(text)) :]
@@ -105,11 +104,10 @@ def look_into(
     byte = likeliest if byte is None else byte
     gpt = config.model.kind != "bigram"
     direction = direction_of(config.model, checkpoint.state.w, byte) if gpt else []
-    with_gradients = len(shown) >= 2
     with Opened(checkpoint, len(shown), choice) as engine:
         inside = run_now(look_forward(engine, shown, direction))
         seen = read_all(engine, "inspect", shown + b"\0", names)
-    if with_gradients:
+    if len(shown) >= 2:  # a context of one byte has no next one
         with Opened(checkpoint, len(shown) - 1, choice) as engine:
             inside.update(run_now(look_backward(engine, shown)))
             seen += read_all(engine, "gradients", shown, [one for one in names if one not in {s.name for s in seen}])
@@ -188,7 +186,6 @@ def facts_of(checkpoint: Checkpoint, name: str) -> dict[str, Any]:
         "parameters": len(checkpoint.state.w),
         "steps": progress.step,
         "val_loss": progress.best_val,
-        "stages": [label for label, _, _ in stages_of(config.model)],
     }
 
 

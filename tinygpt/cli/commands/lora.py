@@ -16,6 +16,7 @@ from tinygpt.cli.models import MODEL_HELP, ModelPath, open_model, warn_of_left_o
 from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output, size_of
 from tinygpt.cli.settings import parse_assignments, read_settings
+from tinygpt.cli.watching import Watched, WatchEvery, watch_of
 from tinygpt.core.config import LoraConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.select import changed
@@ -68,6 +69,8 @@ def train(
     compile: options.Compile = None,
     threads: options.Threads = None,
     json: options.Json = False,
+    watch: Watched = None,
+    watch_every: WatchEvery = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Train adapters on another text: a run as `tinygpt train` makes them. The model itself is not changed."""
@@ -99,7 +102,7 @@ def train(
         else:
             job = new_adapter_job(model, changes["lora"], changes, texts)
         settings = replace(job.settings, engine=changed(job.settings.engine, machine))
-        execute(replace(job, settings=settings, out=out), output)
+        execute(replace(job, settings=settings, out=out, watch=watch_of(watch, watch_every)), output)
 
 
 @lora.command()

@@ -16,7 +16,7 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.programs import all_modes
+from tinygpt.core.models.programs import LOOKING, all_modes
 from tinygpt.core.ops.op import Op, Tensor, bits_float
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import DEFAULT_PRESET, preset
@@ -37,7 +37,10 @@ def program(
         str, typer.Argument(metavar="PRESET", help="whose step", autocompletion=options.complete_preset)
     ] = DEFAULT_PRESET,
     mode: Annotated[
-        str, typer.Option(help="train, eval, prefill or decode; gradient, accumulate or update with --grad-accum")
+        str,
+        typer.Option(
+            help="train, eval, prefill, decode, inspect or gradients; gradient, accumulate or update with --grad-accum"
+        ),
     ] = "train",
     batch: Annotated[int | None, option("--batch", help="sequences in a batch", panel="Model")] = None,
     ctx: Annotated[int | None, option("--ctx", help="context length", panel="Model")] = None,
@@ -62,7 +65,8 @@ def program(
         show_for_gpu(Output(json=json), name, mode, config, adapter)
         return
     window = config.model.ctx + 1  # texts of the least length
-    lowered = Lowered(config, all_modes(config), window, window)
+    looking = [mode] if mode in LOOKING else []
+    lowered = Lowered(config, all_modes(config) + looking, window, window)
     if mode not in lowered.programs:
         raise TinyGPTError(f"there is no program '{mode}' here; there are {', '.join(lowered.programs)}")
     output = Output(json=json)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tinygpt.cli import options
 from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import parse_assignments
+from tinygpt.cli.watching import Watched, WatchEvery, watch_of
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, FINE_TUNING, tuned
 from tinygpt.engines.select import changed
 from tinygpt.runs import RunFolder
-
-if TYPE_CHECKING:
-    from tinygpt.cli.training import Watch
 
 EXAMPLES = """Examples:
 
@@ -103,19 +101,8 @@ def train(
             "--log", metavar="tensorboard|wandb", help="metrics there too, where it is installed", panel=options.OUTPUT
         ),
     ] = None,
-    watch: Annotated[
-        list[str] | None,
-        option(
-            "--watch",
-            metavar="TENSOR",
-            help="tell of this tensor of a step: blocks.*.dqkv; `tinygpt look --tensors` lists them; may be repeated",
-            panel=options.OUTPUT,
-        ),
-    ] = None,
-    watch_every: Annotated[
-        int | None,
-        option("--watch-every", help="steps between two tellings", default="eval_every", panel=options.OUTPUT),
-    ] = None,
+    watch: Watched = None,
+    watch_every: WatchEvery = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
@@ -158,15 +145,3 @@ def train(
         settings = replace(job.settings, engine=changed(job.settings.engine, machine))
         job = replace(job, settings=settings, out=out, journals=check_journals(log or []))
         execute(replace(job, watch=watch_of(watch, watch_every)), output)
-
-
-def watch_of(patterns: list[str] | None, every: int | None) -> Watch | None:
-    from tinygpt.cli.training import Watch
-
-    if not patterns:
-        if every is not None:
-            raise TinyGPTError("--watch-every says how often: say with --watch what")
-        return None
-    if every is not None and every < 1:
-        raise TinyGPTError(f"--watch-every takes 1 step or more, not {every}")
-    return Watch(tuple(patterns), every)

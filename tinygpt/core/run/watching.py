@@ -29,9 +29,8 @@ def tensors_of(config: RunConfig, modes: "Sequence[str]") -> "list[Tensor]":
     made = MadePrograms(config, list(modes), config.model.ctx + 1)
     known: dict[str, bool] = {}
     found: list[Tensor] = []
-    memory, learns = made.memory, False
+    memory, learns = made.memory, "grads" in [tensor.name for tensor in made.tensors]
     for mode in modes:
-        learns = learns or "grads" in [tensor.name for tensor in made.tensors]
         for tensor in made.programs[mode].written():
             if tensor.kind == "temp" and tensor.name not in known:
                 known[tensor.name] = True

@@ -1,0 +1,38 @@
+"""Options that watch tensors while a model trains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from tinygpt.cli import options
+from tinygpt.cli.options import option
+from tinygpt.core.errors import TinyGPTError
+
+if TYPE_CHECKING:
+    from tinygpt.cli.training import Watch
+
+Watched = Annotated[
+    list[str] | None,
+    option(
+        "--watch",
+        metavar="TENSOR",
+        help="tell of this tensor of a step: blocks.*.dqkv; `tinygpt look --tensors` lists them; may be repeated",
+        panel=options.OUTPUT,
+    ),
+]
+WatchEvery = Annotated[
+    int | None, option("--watch-every", help="steps between two tellings", default="eval_every", panel=options.OUTPUT)
+]
+
+
+def watch_of(patterns: list[str] | None, every: int | None) -> Watch | None:
+    """What these options ask for."""
+    from tinygpt.cli.training import Watch
+
+    if not patterns:
+        if every is not None:
+            raise TinyGPTError("--watch-every says how often: say with --watch what")
+        return None
+    if every is not None and every < 1:
+        raise TinyGPTError(f"--watch-every takes 1 step or more, not {every}")
+    return Watch(tuple(patterns), every)
