@@ -115,7 +115,12 @@ def test_merged_is_what_the_adapter_does(adapted: Path, straight_run: Path, text
     succeed("lora", "merge", straight_run, file_of(adapted), merged)
     assert (load_tinygpt(merged).lora or {})["rank"] == 2
     assert "merged     with the adapter animals: rank 2, alpha 16, on" in succeed("inspect", merged).stdout
+    assert "; losses are the base's" in succeed("inspect", merged).stdout
     assert "merged" not in succeed("inspect", straight_run).stdout
+    succeed("convert", adapted, tmp_path / "told.tinygpt")  # with the story of the adapter's training
+    assert load_tinygpt(tmp_path / "told.tinygpt").state.w.tobytes() == load_tinygpt(merged).state.w.tobytes()
+    told = succeed("inspect", tmp_path / "told.tinygpt").stdout
+    assert "merged      with the adapter animals" in told and "losses are the base's" not in told
     succeed("lora", "merge", straight_run, adapted, tmp_path / "merged.safetensors")
     assert load_model(tmp_path / "merged.safetensors").lora == load_tinygpt(merged).lora
     unnamed = tinygpt("lora", "merge", straight_run, adapted, tmp_path / "merged")

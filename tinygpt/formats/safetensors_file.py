@@ -42,7 +42,10 @@ def save_safetensors(path: str | os.PathLike[str], checkpoint: Checkpoint) -> No
 def load_safetensors(path: str | os.PathLike[str]) -> Checkpoint:
     with faults_of(path, "read"), open_tensors(path) as file:
         if ADAPTER_KEY in file.metadata:
-            raise TinyGPTError("this is an adapter: name the model that it is for, and give it with --adapter")
+            raise TinyGPTError(
+                "this is an adapter, as `tinygpt lora info` shows: name the model that it is for, and give it with "
+                "--adapter"
+            )
         if METADATA_KEY not in file.metadata:
             raise TinyGPTError(
                 f"its metadata has no '{METADATA_KEY}' entry, so the number of heads is unknown; "

@@ -192,7 +192,7 @@ def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if facts["origin"]:
         rows.append(("began with", began_with(facts["origin"])))
     if facts["lora"]:
-        rows.append(("merged", merged_adapter(facts["lora"])))
+        rows.append(("merged", merged_adapter(facts["lora"], facts["origin"] or {})))
     if facts["saved_at"]:
         rows.append(("saved", f"{facts['saved_at']}, engine {facts['backend'] or 'unknown'}"))
     if facts["left_out"]:
@@ -200,10 +200,12 @@ def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def merged_adapter(lora: dict[str, Any]) -> str:
-    """What was merged into the weights since the training that the other rows tell of."""
+def merged_adapter(lora: dict[str, Any], origin: dict[str, Any]) -> str:
+    """What was merged into the weights. The other rows tell of its training, if that began with its base; else of
+    the base's."""
     name, rank, alpha, targets = (short(lora.get(key, "?")) for key in ("name", "rank", "alpha", "targets"))
-    return f"with the adapter {name}: rank {rank}, alpha {alpha}, on {targets}; losses are the base's"
+    whose = "" if origin.get("sha256") == lora.get("baseSha256") else "; losses are the base's"
+    return f"with the adapter {name}: rank {rank}, alpha {alpha}, on {targets}{whose}"
 
 
 def began_with(origin: dict[str, Any]) -> str:
