@@ -322,7 +322,7 @@ def test_a_missing_or_unknown_argument_is_caught():
     with pytest.raises(TinyGPTError, match="without its tensor 'weight'"):
         program.call("linear", x=y, y=y, N=2, O=3, I=3)
     with pytest.raises(TinyGPTError, match="does not take"):
-        program.call("pick_row", x=y, position=y, y=y, N=2, C=3, Z=1)
+        program.call("pick_row", x=y, position=y, row=y, y=y, N=2, C=3, Z=1)
 
 
 def test_dead_tensors_give_their_place_to_others():

@@ -7,7 +7,7 @@ from gpu_here import MISSING, gpu_here
 
 from tinygpt.bench.parity import parity
 from tinygpt.bench.workload import Run
-from tinygpt.core.config import ModelConfig
+from tinygpt.core.config import VOCAB, ModelConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.parameters import parameter_count, parameters
@@ -68,9 +68,10 @@ def webgpu_engine(config):
     return TerminalEngine(config, WebGPUMachine(gpu=gpu_here()))
 
 
-def started(config):
+def started(config, texts=1):
     """A spec engine in float64 away from its start values (where many gradients are tiny), and PyTorch's model."""
     engine = spec_engine(config, dtype=np.float64)
+    run_now(engine.make_room(texts))
     run_now(engine.load_corpus(TEXT, TEXT))
     w = np.concatenate([engine.player.view("weights")[m.start : m.start + m.size] for m in file_order(engine)])
     w += np.random.default_rng(1).normal(0, 0.1, w.shape)
@@ -129,17 +130,35 @@ def test_loss_and_every_gradient_equal_autograd(name):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_prefill_and_cached_decoding_give_the_logits_of_the_whole_window(name):
-    """Without dropout, whatever the run's."""
+    """Without dropout, whatever the run's; of texts that are written at once, begin apart and have other lengths."""
     config = config_of(name)
-    engine, model = started(config)
-    window = TEXT[: config.model.ctx]
+    ctx, texts = config.model.ctx, 3
+    engine, model = started(config, texts)
+    windows = [TEXT[7 * row :][:ctx] for row in range(texts)]
     with torch.no_grad():
-        expected = model(torch.tensor([list(window)]))[0].numpy()
-    prompt, rows = (len(window) + 1) // 2, []
-    for call in [engine.prefill(window[:prompt]), *[engine.decode(token) for token in window[prompt:]]]:
-        run_now(call)
-        rows.append(engine.player.view("next_logits").copy())
-    np.testing.assert_allclose(rows, expected[prompt - 1 :], rtol=0, atol=RELATIVE * np.abs(expected).max())
+        expected = model(torch.tensor([list(window) for window in windows])).numpy()
+    bound = RELATIVE * np.abs(expected).max()
+    places, begun = [0] * texts, []  # of the newest byte of each; those that are begun
+
+    def begin(row, length):
+        run_now(engine.begin_text(windows[row][:length], SampleConfig(temperature=0.0), 0, b"", row))
+        begun.append(row)
+        places[row] = length - 1
+        logits = engine.player.view("prompt_logits")
+        np.testing.assert_allclose(logits, expected[row, length - 1], rtol=0, atol=bound)
+
+    begin(1, ctx // 2)
+    begin(0, 1)
+    for step in range(ctx // 2):
+        if step == 2:
+            begin(2, ctx // 3)  # while the others are under way
+        run_now(engine.write_ints("token", [windows[row][places[row] + 1] for row in range(texts)]))
+        run_now(engine.continue_texts(1))
+        for row in begun:
+            places[row] += 1
+            logits = engine.player.view("next_logits").reshape(texts, VOCAB)[row]
+            np.testing.assert_allclose(logits, expected[row, places[row]], rtol=0, atol=bound)
+    assert places == [ctx // 2, 2 * (ctx // 2) - 1, ctx // 3 - 1 + ctx // 2 - 2]
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -95,7 +95,7 @@ def test_prefill_and_decode_give_the_models_logits(changes):
         expected = model(torch.tensor([list(window)]))[0].numpy()
     prompt, rows = (len(window) + 1) // 2, []
     run_now(engine.prefill(window[:prompt]))
-    rows.append(engine.player.view("next_logits").copy())
+    rows.append(engine.player.view("prompt_logits").copy())
     for token in window[prompt:]:
         run_now(engine.decode(token))
         rows.append(engine.player.view("next_logits").copy())

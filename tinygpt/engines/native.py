@@ -55,9 +55,15 @@ class NativeMachine(Machine):
         self.threads = threads or min(cores(), MAX_THREADS)
 
     def lower(
-        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: tuple[str, ...] = ()
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int,
+        val_bytes: int,
+        watched: tuple[str, ...] = (),
+        texts: int = 1,
     ) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes, watched=watched)
+        return Lowered(config, modes, train_bytes, val_bytes, watched=watched, texts=texts)
 
     async def open(self, lowered: Lowered) -> NativePlayer:
         exported = sum(tensor.size for tensor in lowered.tensors if tensor.kind in ("weight", "slot"))

@@ -29,9 +29,15 @@ class SpecMachine(Machine):
         self.dtype = dtype
 
     def lower(
-        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: tuple[str, ...] = ()
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int,
+        val_bytes: int,
+        watched: tuple[str, ...] = (),
+        texts: int = 1,
     ) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes, watched=watched)
+        return Lowered(config, modes, train_bytes, val_bytes, watched=watched, texts=texts)
 
     async def open(self, lowered: Lowered) -> SpecPlayer:
         return SpecPlayer(lowered, self.dtype)

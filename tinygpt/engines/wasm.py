@@ -40,9 +40,15 @@ class WasmMachine(Machine):
         self.runner = runner or Runner(kind)
 
     def lower(
-        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: tuple[str, ...] = ()
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int,
+        val_bytes: int,
+        watched: tuple[str, ...] = (),
+        texts: int = 1,
     ) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes, watched=watched)
+        return Lowered(config, modes, train_bytes, val_bytes, watched=watched, texts=texts)
 
     async def open(self, lowered: Lowered) -> DrivenPlayer:
         opened, _ = self.runner.ask("open", playbook=lowered.playbook(), **self.wanted)

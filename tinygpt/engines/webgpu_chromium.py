@@ -30,9 +30,15 @@ class WebGpuChromiumMachine(Machine):
         self.kept = "float16 tiles" if f16 else "float32"
 
     def lower(
-        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: tuple[str, ...] = ()
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int,
+        val_bytes: int,
+        watched: tuple[str, ...] = (),
+        texts: int = 1,
     ) -> GpuLowered:
-        return GpuLowered(config, self.device, modes, train_bytes, val_bytes, watched=watched)
+        return GpuLowered(config, self.device, modes, train_bytes, val_bytes, watched=watched, texts=texts)
 
     async def open(self, lowered: GpuLowered) -> DrivenPlayer:
         opened, _ = self.runner.ask("open-gpu", playbook=lowered.playbook())

@@ -281,23 +281,25 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
 
 static void cache_fill(const cache_fill_args& a, Team& team) {
   Range rows = team.share(a.T);
+  i64 text = (i64)a.row[0] * a.T * a.C;
   for (i64 t = rows.begin; t < rows.end; t++) {
     const float* k = a.qkv + t * 3 * a.C + a.C;
     each_vec(0, a.C, [&](i64 c, auto lanes) {
-      store(a.cache_k + t * a.C + c, load(k + c, lanes), lanes);
-      store(a.cache_v + t * a.C + c, load(k + a.C + c, lanes), lanes);
+      store(a.cache_k + text + t * a.C + c, load(k + c, lanes), lanes);
+      store(a.cache_v + text + t * a.C + c, load(k + a.C + c, lanes), lanes);
     });
   }
 }
 
-// One query: a head belongs to one thread, a key to a lane.
+// One query per text: a head of it belongs to one thread, a key to a lane.
 static void attention_one(const attention_one_args& a, Team& team) {
-  i64 H = a.H, D = a.D, C = H * D, newest = a.position[0];
+  i64 T = a.T, H = a.H, D = a.D, C = H * D;
   float scale = LOG2_E / __builtin_sqrtf((float)D);
-  Range heads = team.share(H);
-  for (i64 h = heads.begin; h < heads.end; h++) {
-    const float* q = a.qkv + h * D;
-    float *y = a.y + h * D, *k = a.cache_k + h * D, *v = a.cache_v + h * D;
+  Range heads = team.share(a.R * H);
+  for (i64 item = heads.begin; item < heads.end; item++) {
+    i64 r = item / H, h = item % H, newest = a.position[r];
+    const float* q = a.qkv + r * 3 * C + h * D;
+    float *y = a.y + r * C + h * D, *k = a.cache_k + r * T * C + h * D, *v = a.cache_v + r * T * C + h * D;
     each_vec(0, D, [&](i64 d, auto lanes) {
       store(k + newest * C + d, load(q + C + d, lanes), lanes);
       store(v + newest * C + d, load(q + 2 * C + d, lanes), lanes);

@@ -81,27 +81,41 @@ def attention_backward(
     dqkv[...] = join_heads(np.stack([ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dY]))
 
 
-def cache_fill(*, qkv: Floats, cache_k: Floats, cache_v: Floats, T: int, C: int) -> None:
-    """The k and v of a whole sequence, qkv [T,3C] -> cache_k, cache_v [T,C]."""
-    cache_k[...] = qkv[:, C : 2 * C]
-    cache_v[...] = qkv[:, 2 * C :]
+def cache_fill(*, qkv: Floats, row: Ints, cache_k: Floats, cache_v: Floats, T: int, C: int, R: int = 1) -> None:
+    """The k and v of a whole sequence, qkv [T,3C] -> those of text row[0] in cache_k, cache_v [R T,C]."""
+    first = int(row[0]) * T
+    cache_k[first : first + T] = qkv[:, C : 2 * C]
+    cache_v[first : first + T] = qkv[:, 2 * C :]
 
 
 def attention_one(
-    *, qkv: Floats, position: Ints, y: Floats, cache_k: Floats, cache_v: Floats, T: int, H: int, D: int, alibi: int = 0
+    *,
+    qkv: Floats,
+    position: Ints,
+    y: Floats,
+    cache_k: Floats,
+    cache_v: Floats,
+    T: int,
+    H: int,
+    D: int,
+    alibi: int = 0,
+    R: int = 1,
 ) -> None:
-    """The newest row alone: its k and v join the cache [T,C] at row position[0], its q looks at rows 0 to there.
+    """The newest row of each text alone: its k and v join the text's cache [T,C] at place position[r], its q looks at
+    places 0 to there.
 
-    qkv [1,3C] -> y [1,C]. Rows of the cache after the newest are neither read nor written.
+    qkv [R,3C] -> y [R,C]; caches are [R T,C]. What lies there behind the newest is neither read nor written.
     """
-    rows = int(position[0]) + 1
-    q, k, v = qkv.reshape(3, H, D)
-    cache_k[rows - 1] = k.reshape(-1)
-    cache_v[rows - 1] = v.reshape(-1)
-    keys = cache_k[:rows].reshape(rows, H, D).swapaxes(0, 1)  # [H, rows, D]
-    values = cache_v[:rows].reshape(rows, H, D).swapaxes(0, 1)
-    scores = (keys @ q[:, :, None])[:, :, 0] / math.sqrt(D)
-    if alibi:
-        scores -= (alibi_slopes(H)[:, None] * np.arange(rows)[::-1]).astype(scores.dtype)
-    p = np.exp(scores - log_sum_exp(scores)[:, None])  # [H, rows]
-    y[...] = (p[:, None, :] @ values).reshape(1, -1)
+    for r in range(R):
+        rows = int(position[r]) + 1
+        q, k, v = qkv[r].reshape(3, H, D)
+        own_k, own_v = cache_k[r * T : r * T + rows], cache_v[r * T : r * T + rows]
+        own_k[-1] = k.reshape(-1)
+        own_v[-1] = v.reshape(-1)
+        keys = own_k.reshape(rows, H, D).swapaxes(0, 1)  # [H, rows, D]
+        values = own_v.reshape(rows, H, D).swapaxes(0, 1)
+        scores = (keys @ q[:, :, None])[:, :, 0] / math.sqrt(D)
+        if alibi:
+            scores -= (alibi_slopes(H)[:, None] * np.arange(rows)[::-1]).astype(scores.dtype)
+        p = np.exp(scores - log_sum_exp(scores)[:, None])  # [H, rows]
+        y[r] = (p[:, None, :] @ values).reshape(-1)

@@ -1,6 +1,8 @@
-// One query over the rows 0 … position[0] of the cache; the newest row's k and v come from qkv and join the cache.
-// A workgroup has a tile of 8 columns (words) of a head, by 32 row lanes. It goes over 256 rows at a time, with the
-// softmax so far: y = sum of exp(score - top) v, and the same sum without v, to divide by in the end (LANES = 256).
+// One query per text r over the rows 0 … position[r] of its T in the cache; the newest row's k and v come from qkv and
+// join the cache. A workgroup has a tile of 8 columns (words) of a head, by 32 row lanes. It goes over 256 rows at a
+// time, with the softmax so far: y = sum of exp(score - top) v, and the same sum without v, to divide by in the end
+// (LANES = 256).
+override T: u32;
 override H: u32;
 override D: u32;
 override ALIBI: u32;
@@ -20,18 +22,18 @@ var<workgroup> shares: array<f32, 256>;
 var<workgroup> partial: array<Floats, 256>;
 
 // Words `at` of the k and of the v of row j: the newest are not looked for in the cache, where they are being written.
-fn key(j: u32, newest: u32, at: u32) -> Floats {
+fn key(text: u32, j: u32, newest: u32, at: u32) -> Floats {
   if (j == newest) {
-    return qkv[WORDS + at];
+    return qkv[(3u * text + 1u) * WORDS + at];
   }
-  return cache_k[j * WORDS + at];
+  return cache_k[(text * T + j) * WORDS + at];
 }
 
-fn value(j: u32, newest: u32, at: u32) -> Floats {
+fn value(text: u32, j: u32, newest: u32, at: u32) -> Floats {
   if (j == newest) {
-    return qkv[2u * WORDS + at];
+    return qkv[(3u * text + 2u) * WORDS + at];
   }
-  return cache_v[j * WORDS + at];
+  return cache_v[(text * T + j) * WORDS + at];
 }
 
 @compute @workgroup_size(256)
@@ -39,7 +41,8 @@ fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
   let head = group.id.x / TILES * HEAD_WORDS;
   let column = group.id.x % TILES * 8u + me % 8u;
   let rows = select(0u, 256u, column < HEAD_WORDS);  // surplus columns add nothing
-  let newest = u32(position[0]);
+  let text = group.id.y;
+  let newest = u32(position[text]);
 
   var top = LOWEST;
   var sum = 0.0;
@@ -50,7 +53,7 @@ fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
     if (j <= newest) {
       var products = Floats();
       for (var word = 0u; word < HEAD_WORDS; word++) {
-        products += qkv[head + word] * key(j, newest, head + word);
+        products += qkv[3u * text * WORDS + head + word] * key(text, j, newest, head + word);
       }
       score = sum_of(products) / sqrt(f32(D));
       if (ALIBI != 0u) {
@@ -70,7 +73,7 @@ fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
       if (row >= min(rows, newest + 1u - first)) {
         break;
       }
-      weighted += shares[row] * value(first + row, newest, head + column);
+      weighted += shares[row] * value(text, first + row, newest, head + column);
     }
     workgroupBarrier();
   }
@@ -82,8 +85,8 @@ fn attention_one(group: Group, @builtin(local_invocation_index) me: u32) {
     for (var other = 1u; other < 32u; other++) {
       weighted += partial[other * 8u + me % 8u];
     }
-    y[head + column] = weighted / sum;
-    cache_k[newest * WORDS + head + column] = qkv[WORDS + head + column];
-    cache_v[newest * WORDS + head + column] = qkv[2u * WORDS + head + column];
+    y[text * WORDS + head + column] = weighted / sum;
+    cache_k[(text * T + newest) * WORDS + head + column] = qkv[(3u * text + 1u) * WORDS + head + column];
+    cache_v[(text * T + newest) * WORDS + head + column] = qkv[(3u * text + 2u) * WORDS + head + column];
   }
 }

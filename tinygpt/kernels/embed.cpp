@@ -35,6 +35,7 @@ static void embed_backward(const embed_backward_args& a, Team& team) {
 }
 
 static void embed_one(const embed_one_args& a, Team& team) {
-  if (team.thread != 0) return;
-  add_rows(a.wte + (i64)a.tokens[0] * a.C, a.wpe ? a.wpe + (i64)a.position[0] * a.C : nullptr, a.x, 0, a.C);
+  Range rows = team.share(a.R);
+  for (i64 r = rows.begin; r < rows.end; r++)
+    add_rows(a.wte + (i64)a.tokens[r] * a.C, a.wpe ? a.wpe + (i64)a.position[r] * a.C : nullptr, a.x + r * a.C, 0, a.C);
 }

@@ -41,8 +41,8 @@ def embed_backward(
         np.add.at(dwpe, np.arange(N) % T, dx)
 
 
-def embed_one(*, tokens: Ints, position: Ints, wte: Floats, wpe: Floats | None, x: Floats, C: int) -> None:
-    """The newest token alone: tokens [1], at row position[0] of the sequence -> x [1,C]."""
-    x[...] = wte[tokens[0]]
+def embed_one(*, tokens: Ints, position: Ints, wte: Floats, wpe: Floats | None, x: Floats, C: int, R: int = 1) -> None:
+    """The newest token of each text alone: tokens [R], at places position [R] -> x [R,C]."""
+    x[...] = wte[tokens]
     if wpe is not None:
-        x += wpe[position[0]]
+        x += wpe[position]

@@ -1,4 +1,4 @@
-// x[n] = wte[tokens[n]] (+ wpe[n mod T]), an invocation per word. With HAS_POSITION there is one row, at position[0].
+// x[n] = wte[tokens[n]] (+ wpe[n mod T]), an invocation per word. With HAS_POSITION, at position[n] instead.
 override N: u32;
 override T: u32;
 override C: u32;
@@ -21,7 +21,7 @@ fn embed(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) grou
   let n = i / words;
   var t = n % T;
   if (HAS_POSITION) {
-    t = u32(position[0]);
+    t = u32(position[n]);
   }
   var row = wte[u32(tokens[n]) * words + i % words];
   if (HAS_WPE) {

@@ -2,8 +2,6 @@
 #include "gemm.h"
 #include "simd.h"
 
-constexpr i64 FEW_ROWS = 16;  // fewer are not worth packing the weights
-
 // C = A B. Where there are several blocks of k, the sums so far wait in C.
 // take(row, col, lanes, product, first, last) is given the products of each block, and whether it is the first or last.
 template <class GetPanels, class Expect, class Take>

@@ -5,6 +5,6 @@ from __future__ import annotations
 from tinygpt.kernels.arrays import Floats, Ints
 
 
-def pick_row(*, x: Floats, position: Ints, y: Floats, N: int, C: int) -> None:
-    """x [N,C] -> y [1,C], its row position[0]."""
-    y[...] = x[position[0]]
+def pick_row(*, x: Floats, position: Ints, row: Ints, y: Floats, N: int, C: int, R: int = 1) -> None:
+    """x [N,C], of text row[0] -> y [1,C], the row at its place in position [R]."""
+    y[...] = x[position[row[0]]]

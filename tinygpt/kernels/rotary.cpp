@@ -18,7 +18,6 @@ static double frequency_ratio(i64 base, i64 D) {
 static void rotary_table(const rotary_table_args& a, Team& team) {
   constexpr double INVERSE_TWO_PI = 0.15915494309189535, TWO_64 = 18446744073709551616.0;
   i64 half = a.D / 2;
-  u64 place = a.position ? a.position[0] : 0;
   double ratio = frequency_ratio(a.base, a.D);
   Range mine = team.share(ceil_div(half, DRAW_LANES));
   i64 begin = mine.begin * DRAW_LANES, end = min_of(mine.end * DRAW_LANES, half);
@@ -28,7 +27,7 @@ static void rotary_table(const rotary_table_args& a, Team& team) {
     u64s step{};
     for (int lane = 0; lane < DRAW_LANES; lane++, frequency *= ratio) step[lane] = (u64)(frequency * TWO_64);
     for (i64 t = 0; t < a.T; t++) {
-      CosSin turn = exact_cos_sin(step * (place + t) >> 32);
+      CosSin turn = exact_cos_sin(step * (u64)(a.position ? a.position[t] : t) >> 32);
       float* cos = a.turns + t * a.D + first;
       for (int lane = 0; lane < min_of(DRAW_LANES, end - first); lane++) {
         cos[lane] = (float)turn.cos[lane];

@@ -8,11 +8,12 @@ from tinygpt.kernels.arrays import Floats, Ints
 
 
 def rotary_table(*, position: Ints | None, turns: Floats, T: int, D: int, base: int) -> None:
-    """turns [T,D]: cosines of the angles t base^(-2i/D), i = 0 … D/2 - 1, then their sines; t from position[0] on.
+    """turns [T,D]: cosines of the angles t base^(-2i/D), i = 0 … D/2 - 1, then their sines; for t = 0 … T - 1, or for
+    the places in position [T].
 
     Angles and their functions are taken in float64, whatever the table's dtype: t is large.
     """
-    places = np.arange(T) + (0 if position is None else position[0])
+    places = np.arange(T) if position is None else position
     angles = np.outer(places, float(base) ** (-np.arange(0, D, 2) / D))
     turns[...] = np.hstack([np.cos(angles), np.sin(angles)])
 

@@ -1,4 +1,5 @@
-// turns[t] = cos of the D/2 angles t base^(-2i/D), then their sines, t from position[0] on; an invocation per angle.
+// turns[t] = cos of the D/2 angles t base^(-2i/D), then their sines, or with HAS_POSITION those of position[t]; an
+// invocation per angle.
 //
 // An angle is a fraction of a turn in 64 bits (high, low): what a place adds to it, times the place; what overflows are
 // whole turns. Neither f32 nor the language's cos has the bits for it. Needs philox.wgsl, for high_product.
@@ -59,7 +60,7 @@ fn rotary_table(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroup
   }
   var place = row;
   if (HAS_POSITION) {
-    place += u32(position[0]);
+    place = u32(position[row]);
   }
   let turn = cos_sin(place * frequency.x + high_product(place, frequency.y));
   turns[row * D + i] = turn.x;

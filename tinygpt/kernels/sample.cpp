@@ -3,7 +3,7 @@
 #include "philox.h"
 #include "vecmath.h"
 
-constexpr int BYTES = 256;
+constexpr int BYTES = 256, CHOICE_WORDS = 16;
 enum { SEED = 0, FIRST = 1, TEMPERATURE = 2, TOP_P = 3, TOP_K = 4, STOP = 8 };  // core/ops/sample.py
 enum { WRITTEN = 0, OVER = 1 };
 enum { STOPPED = 1, NO_NUMBER = 2 };
@@ -67,16 +67,22 @@ static int chosen(const float* logits, const i32* choice, u32 place) {
 }
 
 static void sample(const sample_args& a, Team& team) {
-  if (team.thread != 0 || a.cursor[OVER]) return;
-  if (!all_finite(a.logits)) {
-    a.cursor[OVER] = NO_NUMBER;
-    return;
+  Range rows = team.share(a.N);
+  for (i64 n = rows.begin; n < rows.end; n++) {
+    i64 r = a.row ? a.row[0] : n;
+    const float* logits = a.logits + n * BYTES;
+    const i32* choice = a.choice + r * CHOICE_WORDS;
+    i32* cursor = a.cursor + 2 * r;
+    if (cursor[OVER]) continue;
+    if (!all_finite(logits)) {
+      cursor[OVER] = NO_NUMBER;
+      continue;
+    }
+    i32 place = cursor[WRITTEN]++;
+    int byte = chosen(logits, choice, (u32)(choice[FIRST] + place));
+    a.written[r * a.room + place % a.room] = byte;
+    a.token[r] = byte;
+    a.position[r]++;
+    if ((u32)choice[STOP + byte / 32] >> (byte % 32) & 1) cursor[OVER] = STOPPED;
   }
-  i32 place = a.cursor[WRITTEN];
-  int byte = chosen(a.logits, a.choice, (u32)(a.choice[FIRST] + place));
-  a.written[place % a.room] = byte;
-  a.token[0] = byte;
-  a.position[0]++;
-  a.cursor[WRITTEN]++;
-  if ((u32)a.choice[STOP + byte / 32] >> (byte % 32) & 1) a.cursor[OVER] = STOPPED;
 }

@@ -13,24 +13,42 @@ from tinygpt.kernels.arrays import Floats, Ints
 
 
 def sample(
-    *, logits: Floats, choice: Ints, written: Ints, token: Ints, position: Ints, cursor: Ints, room: int
+    *,
+    logits: Floats,
+    choice: Ints,
+    row: Ints | None,
+    written: Ints,
+    token: Ints,
+    position: Ints,
+    cursor: Ints,
+    room: int,
+    N: int = 1,
+    R: int = 1,
 ) -> None:
-    """logits [256], choice [16] -> written [room], a ring, and token [1]; position [1] and cursor [2] move on.
+    """logits [N,256], choice [R,16] -> written [R,room], rings, and token [R]; position [R] and cursor [R,2] move on.
 
-    Once a text is over, nothing changes any more.
+    Of text row[0] alone, or of all. Once a text is over, nothing of it changes any more.
     """
-    if cursor[OVER]:
-        return
+    for n in range(N):
+        r = n if row is None else int(row[0])
+        if not cursor[r, OVER]:
+            byte = drawn(logits[n], choice[r], int(cursor[r, WRITTEN]))
+            if byte is None:
+                cursor[r, OVER] = NO_NUMBER
+                continue
+            written[r, cursor[r, WRITTEN] % room] = byte
+            token[r] = byte
+            position[r] += 1
+            cursor[r, WRITTEN] += 1
+            if int(choice[r, STOP + byte // 32]) >> (byte % 32) & 1:
+                cursor[r, OVER] = STOPPED
+
+
+def drawn(logits: Floats, choice: Ints, number: int) -> int | None:
+    """A text's byte of that number; None where logits are no numbers."""
     if not np.isfinite(logits).all():
-        cursor[OVER] = NO_NUMBER
-        return
+        return None
     temperature, top_p = bits_float(int(choice[TEMPERATURE])), bits_float(int(choice[TOP_P]))
     settings = SampleConfig(temperature=temperature, top_k=int(choice[TOP_K]), top_p=top_p)
-    uniform = sample_uniform(int(choice[SEED]) & 0xFFFFFFFF, int(choice[FIRST]) + int(cursor[WRITTEN]))
-    byte = choose(logits.tolist(), settings, uniform)
-    written[cursor[WRITTEN] % room] = byte
-    token[0] = byte
-    position[0] += 1
-    cursor[WRITTEN] += 1
-    if int(choice[STOP + byte // 32]) >> (byte % 32) & 1:
-        cursor[OVER] = STOPPED
+    uniform = sample_uniform(int(choice[SEED]) & 0xFFFFFFFF, int(choice[FIRST]) + number)
+    return choose(logits.tolist(), settings, uniform)

@@ -39,6 +39,23 @@ WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate 
 UNCOMPILED = (*OF_THE_LOOP, "eval_batches", "lr", "schedule", "warmup", "min_lr", "matrix_lr", "seed")
 
 
+class WrittenText:
+    """What a text that is being written needs to go on."""
+
+    def __init__(self, cache: Cache, settings: SampleConfig, first: int, stop: bytes) -> None:
+        self.cache = cache
+        self.settings = settings
+        self.drawn = first  # the number of its next byte
+        self.stop = stop
+        self.last_byte = b""
+
+    def draw(self, logits: list[float]) -> bytes:
+        byte = choose(require_finite(logits), self.settings, sample_uniform(self.settings.seed, self.drawn))
+        self.drawn += 1
+        self.last_byte = bytes([byte])
+        return self.last_byte
+
+
 class TorchEngine(Engine):
     """One process, one device. Master weights and what the optimizer keeps are float32 at every precision.
 
@@ -105,6 +122,7 @@ class TorchEngine(Engine):
         self.metrics: list[StepMetrics] = []
         self.validated = (0.0, 0)  # of the validation under way: the sum of windows' losses, and how many they are
         self.cache = Cache(config.model.layers)
+        self.texts: list[WrittenText | None] = [None]
         if state is not None:
             self.restore(state)
 
@@ -349,21 +367,37 @@ class TorchEngine(Engine):
         for count in self.moments("step"):
             count.fill_(step)
 
-    async def begin_text(self, window: bytes, settings: SampleConfig, first: int, stop: bytes) -> bytes:
-        self.drawing, self.drawn, self.stop_bytes = settings, first, stop
-        return self.draw(await self.prefill(window))
+    async def make_room(self, texts: int) -> None:
+        self.texts = [None] * texts
+
+    async def begin_text(self, window: bytes, settings: SampleConfig, first: int, stop: bytes, row: int = 0) -> bytes:
+        logits = await self.prefill(window)
+        text = self.texts[row] = WrittenText(self.cache, settings, first, stop)
+        return text.draw(logits)
 
     async def continue_text(self, count: int) -> bytes:
-        made = b""
-        while len(made) < count and self.last_byte not in self.stop_bytes:
-            made += self.draw(await self.decode(self.last_byte[0]))
+        text = self.texts[0]
+        return b"" if text is None else self.more_of(text, count)
+
+    async def continue_texts(self, count: int) -> list[bytes | None]:
+        """One after the other."""
+        made: list[bytes | None] = []
+        for text in self.texts:
+            try:
+                made.append(b"" if text is None else self.more_of(text, count))
+            except NotFinite:
+                made.append(None)
         return made
 
-    def draw(self, logits: list[float]) -> bytes:
-        byte = choose(require_finite(logits), self.drawing, sample_uniform(self.drawing.seed, self.drawn))
-        self.drawn += 1
-        self.last_byte = bytes([byte])
-        return self.last_byte
+    async def drop_text(self, row: int) -> None:
+        self.texts[row] = None
+
+    def more_of(self, text: WrittenText, count: int) -> bytes:
+        made = b""
+        self.cache = text.cache
+        while len(made) < count and text.last_byte not in text.stop:
+            made += text.draw(self.feed(text.last_byte))
+        return made
 
     async def prefill(self, tokens: bytes) -> list[float]:
         self.cache = Cache(self.config.model.layers)

@@ -140,12 +140,16 @@ class TestAttentionBackward(KernelTests):
 
 class TestCacheFill(KernelTests):
     kernel = "cache_fill"
-    cases = [{"T": T, "C": C} for T, C in [(1, 1), (5, 3), (17, 48), (33, 100)]]
-    long_cases = [{"T": 100, "C": 100}]
+    cases = [
+        {"T": T, "C": C, "R": R, "row": row}
+        for T, C, R, row in [(1, 1, 1, 0), (5, 3, 3, 1), (17, 48, 1, 0), (33, 100, 4, 3)]
+    ]
+    long_cases = [{"T": 100, "C": 100, "row": 0}]
     exact = True
 
-    def formula(self, *, qkv, C, **_):
-        return {"cache_k": qkv[:, C : 2 * C], "cache_v": qkv[:, 2 * C :]}
+    def formula(self, *, qkv, row, cache_k, cache_v, T, C, R, **_):
+        cache_k.view(R, T, C)[row], cache_v.view(R, T, C)[row] = qkv[:, C : 2 * C], qkv[:, 2 * C :]
+        return {"cache_k": cache_k, "cache_v": cache_v}
 
 
 class TestAttentionOne(KernelTests):
@@ -162,29 +166,40 @@ class TestAttentionOne(KernelTests):
         ]
     ]
     cases += [{"T": T, "H": H, "D": D, "position": p, "alibi": 1} for T, H, D, p in [(33, 3, 5, 20), (65, 8, 32, 64)]]
-    wgsl_cases = [{"T": 700, "H": 5, "D": 36, "position": 600}]  # chunks of rows whose top grows, two tiles
+    cases += [{"T": 19, "H": 2, "D": 12, "R": 4, "position": [18, 0, 7, 12], "alibi": 1}]
+    wgsl_cases = [{"T": 700, "H": 5, "D": 36, "R": 2, "position": [600, 2]}]  # rows whose top grows, two tiles
 
     def settle(self, case):
         for name in ("cache_k", "cache_v"):
-            case[name][case["position"][0] :] = np.nan
+            for r, newest in enumerate(case["position"]):
+                case[name].reshape(case["R"], case["T"], -1)[r, newest:] = np.nan
 
     def written(self, name, output, dims):
-        return output[: dims["position"] + 1] if name.startswith("cache") else output
+        if not name.startswith("cache"):
+            return output
+        newest, T = np.atleast_1d(dims["position"]), dims["T"]
+        return np.concatenate([output[r * T : r * T + newest[r] + 1] for r in range(len(newest))])
 
-    def formula(self, *, qkv, position, cache_k, cache_v, H, D, alibi, **_):
-        q, cache_k[position], cache_v[position] = qkv.reshape(3, H * D)
-        keys, values = (cache[: position + 1].reshape(-1, H, D) for cache in (cache_k, cache_v))
+    def formula(self, *, qkv, position, cache_k, cache_v, T, H, D, alibi, R, **_):
         slopes = [alibi * 2 ** (-8 * (h + 1) / H) for h in range(H)]
-        y = [softmax_mean(q.reshape(H, D)[h], keys[:, h], values[:, h], slopes[h])[0] for h in range(H)]
+        y = []
+        for r, newest in enumerate(position.tolist()):
+            text = slice(r * T, r * T + newest + 1)
+            q, cache_k[text][-1], cache_v[text][-1] = qkv[r].reshape(3, H * D)
+            keys, values = (cache[text].reshape(-1, H, D) for cache in (cache_k, cache_v))
+            y += [softmax_mean(q.reshape(H, D)[h], keys[:, h], values[:, h], slopes[h])[0] for h in range(H)]
         return {"y": torch.stack(y), "cache_k": cache_k, "cache_v": cache_v}
 
-    def bound(self, *, qkv, position, cache_k, cache_v, H, D, alibi, **_):
-        rows = int(position[0])
-        q, k, v = np.split(qkv, 3, axis=1)  # [1,C]
-        keys, values = np.concatenate([cache_k[:rows], k]), np.concatenate([cache_v[:rows], v])
-        y_off, _lse_off = attend(*[split_heads(part, 1, len(part), H, D)[0] for part in (q, keys, values)], alibi)
+    def bound(self, *, qkv, position, cache_k, cache_v, T, H, D, alibi, **_):
+        off = []
+        for r, newest in enumerate(position):
+            q, k, v = np.split(qkv[r : r + 1], 3, axis=1)  # [1,C]
+            text = slice(r * T, r * T + newest)
+            keys, values = np.concatenate([cache_k[text], k]), np.concatenate([cache_v[text], v])
+            y_off, _lse_off = attend(*[split_heads(part, 1, len(part), H, D)[0] for part in (q, keys, values)], alibi)
+            off.append(join_heads(y_off[None]))
         copied = np.zeros_like(cache_k)
-        return {"y": join_heads(y_off[None]), "cache_k": copied, "cache_v": copied}
+        return {"y": np.concatenate(off), "cache_k": copied, "cache_v": copied}
 
 
 @pytest.mark.parametrize("dims", CASES, ids=case_id)
@@ -202,7 +217,8 @@ def test_spec_step_by_step_and_row_by_row_is_attention(dims):
 
     C, half, qkv = H * D, T // 2, case["qkv"]
     cache_k, cache_v = np.full((T, C), np.nan), np.full((T, C), np.nan)
-    SPEC["cache_fill"](qkv=qkv[:half], cache_k=cache_k[:half], cache_v=cache_v[:half], T=half, C=C)
+    first = {"qkv": qkv[:half], "row": np.array([0])}
+    SPEC["cache_fill"](**first, cache_k=cache_k[:half], cache_v=cache_v[:half], T=half, C=C)
     for t in range(half, T):
         newest = {"qkv": qkv[t : t + 1], "position": np.array([t]), "y": y[t : t + 1]}
         SPEC["attention_one"](**newest, cache_k=cache_k, cache_v=cache_v, T=T, H=H, D=D, alibi=case["alibi"])

@@ -55,7 +55,7 @@ class TestEmbedBackward(KernelTests):
 class TestEmbedOne(KernelTests):
     kernel = "embed_one"
     cases = [{"C": C, "T": T, "position": p} for C, T, p in [(1, 1, 0), (5, 17, 16), (48, 33, 7)]]
-    cases += [{"C": 48, "T": 33, "position": 7, "wpe": None}]
+    cases += [{"C": 48, "T": 33, "position": 7, "wpe": None}, {"C": 20, "T": 9, "R": 3, "position": [8, 0, 5]}]
 
     def shape(self, name, dims):
         return {"wte": (256, dims["C"]), "wpe": (dims["T"], dims["C"])}.get(name) or super().shape(name, dims)

@@ -21,7 +21,15 @@ NEAR = 1e-5  # of the whole: float32 sums may put a draw that falls so close to 
 
 
 def sample_case(room=40, drawn=0, first=0, stop=b"", **settings):
-    return {"room": room, "cursor": [drawn, 0], "choice": choice_words(SampleConfig(**settings), first, stop)}
+    choice = choice_words(SampleConfig(**settings), first, stop)
+    return {"room": room, "cursor": [drawn, 0], "choice": choice, "row": None}
+
+
+def several(*texts, over=None, row=None):
+    """As many texts at once, of which number `over` is over; or number `row` of them alone."""
+    cursors = [[text["cursor"][0], int(r == over)] for r, text in enumerate(texts)]
+    sizes = {"room": texts[0]["room"], "N": len(texts) if row is None else 1, "R": len(texts)}
+    return {**sizes, "cursor": cursors, "choice": [text["choice"] for text in texts], "row": row}
 
 
 class TestSample(KernelTests):
@@ -36,6 +44,7 @@ class TestSample(KernelTests):
         sample_case(temperature=1e-3, top_k=256, stop=bytes(range(0, 256, 2))),
         sample_case(temperature=100.0, stop=bytes(range(256))),
     ]
+    cases += [several(cases[0], cases[4], cases[5], over=1), several(cases[4], cases[6], cases[0], row=1)]
     # many are equal
     fills = {"logits": lambda normal, dims, random: np.round(2 * normal) / 2 + 0.25 * (np.arange(256) % 3)}
 
@@ -48,6 +57,11 @@ def on_spec(case, times):
     for _ in range(times):
         case = case | run_spec("sample", case)
     return {name: case[name] for name in ("written", "token", "position", "cursor")}
+
+
+def flat(run, case, times):
+    """What a text's runs left, each output as a list."""
+    return {name: np.ravel(output) for name, output in run(case, times=times).items()}
 
 
 def in_cpp(lanes, case, times):
@@ -83,9 +97,9 @@ def near_a_boundary(logits, settings, first):
 )
 def test_draws_are_the_specs(run, given):
     case = sampling(**given)
-    wanted, got = on_spec(case, DRAWS), run(case, times=DRAWS)
+    wanted, got = flat(on_spec, case, DRAWS), flat(run, case, DRAWS)
     settings = SampleConfig(**{name: value for name, value in given.items() if name != "first"})
-    near = near_a_boundary(case["logits"], settings, given.get("first", 0))
+    near = near_a_boundary(case["logits"][0], settings, given.get("first", 0))
     assert sum(near) < 3
     same = got["written"] == wanted["written"]
     assert (same | near).all()
@@ -98,17 +112,17 @@ def test_ties_go_to_the_lower_byte(run):
     """Equal logits stand in the order of their bytes, +0 and -0 are equal."""
     case = sampling(temperature=0.0)
     case["logits"][:] = -1.0
-    case["logits"][[200, 77, 90]] = 0.0, -0.0, 0.0
-    assert run(case, times=3)["written"][:3].tolist() == [77, 77, 77]
+    case["logits"][0, [200, 77, 90]] = 0.0, -0.0, 0.0
+    assert flat(run, case, 3)["written"][:3].tolist() == [77, 77, 77]
     case["choice"] = sampling(temperature=1.0, top_k=2)["choice"]
-    assert set(run(case, times=DRAWS)["written"].tolist()) == {77, 90}
+    assert set(flat(run, case, DRAWS)["written"].tolist()) == {77, 90}
 
 
 def test_a_stop_byte_ends_a_text_for_good(run):
     """It is the last of the text; nothing changes any more."""
-    free = run(sampling(temperature=1.0), times=DRAWS)["written"].tolist()
+    free = flat(run, sampling(temperature=1.0), DRAWS)["written"].tolist()
     stop = free[5]
-    ended = run(sampling(temperature=1.0, stop=bytes([stop, 255])), times=DRAWS)
+    ended = flat(run, sampling(temperature=1.0, stop=bytes([stop, 255])), DRAWS)
     count = free.index(stop) + 1
     assert ended["cursor"][WRITTEN] == count and ended["cursor"][OVER] == STOPPED
     assert ended["written"][:count].tolist() == free[:count] and ended["token"][0] == stop
@@ -117,8 +131,8 @@ def test_a_stop_byte_ends_a_text_for_good(run):
 @pytest.mark.parametrize("bad, place", [(math.nan, 0), (math.inf, 255), (-math.inf, 100), (math.nan, slice(None))])
 def test_logits_that_are_no_numbers_are_told(run, bad, place):
     case = sampling(temperature=0.0)
-    case["logits"][place] = bad
-    got = run(case, times=2)
+    case["logits"][0, place] = bad
+    got = flat(run, case, 2)
     assert got["cursor"].tolist() == [0, NO_NUMBER]
     for name in ("written", "token", "position"):
-        assert got[name].tolist() == case[name].tolist()
+        assert got[name].tolist() == case[name].ravel().tolist()

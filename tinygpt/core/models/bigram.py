@@ -30,13 +30,14 @@ class BigramPrefill(BigramProgram):
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
         every = self.forward(tokens)
-        self.call("pick_row", x=every, position=self.memory.position, y=logits, N=self.N, C=VOCAB)
+        position, row, texts = self.memory.position, self.memory.row, self.memory.texts
+        self.call("pick_row", x=every, position=position, row=row, y=logits, N=self.N, C=VOCAB, R=texts)
 
 
 class BigramDecode(BigramProgram):
     def __init__(self, config: RunConfig, memory: Memory) -> None:
-        BigramProgram.__init__(self, "decode", config, memory, 1, 1, learns=False)
+        BigramProgram.__init__(self, "decode", config, memory, memory.texts, 1, learns=False)
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
         table, position = self.weight[TABLE], self.memory.position
-        self.call("embed_one", tokens=tokens, position=position, wte=table, x=logits, C=VOCAB)
+        self.call("embed_one", tokens=tokens, position=position, wte=table, x=logits, C=VOCAB, R=self.N)

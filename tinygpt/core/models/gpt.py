@@ -124,12 +124,12 @@ class GptProgram(LayeredProgram):
             accumulate=accumulate, tied=int(self.model.tied_head == "on"),
         )  # fmt: skip
 
-    # --- one row ---------------------------------------------------------------------------------------------
+    # --- newest rows -----------------------------------------------------------------------------------------
 
-    def last_logits(self, row: Tensor, logits: Tensor) -> None:
-        """The logits [V] that follow one row [1, C] of the last block's output."""
-        self.N = 1
-        self.head(self.norm_where("pre", "f", "ln_final", row).y, logits)
+    def last_logits(self, rows: Tensor, logits: Tensor) -> None:
+        """The logits [R, V] that follow some rows [R, C] of the last block's output."""
+        self.N = rows.shape[0]
+        self.head(self.norm_where("pre", "f", "ln_final", rows).y, logits)
 
 
 class GptInspect(GptProgram):
@@ -151,28 +151,28 @@ class GptInspect(GptProgram):
 
 
 class GptPrefill(GptProgram):
-    """A whole window at once; its keys and values go to the cache."""
+    """A whole window at once; its keys and values go to the cache of the text `row`."""
 
     def __init__(self, config: RunConfig, memory: Memory) -> None:
         GptProgram.__init__(self, "prefill", config, memory, 1, config.model.ctx, learns=False)
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
-        x = self.stream(tokens)
+        x, memory = self.stream(tokens), self.memory
         last = self.tensor("last", (1, self.C))
-        self.call("pick_row", x=x, position=self.memory.position, y=last, N=self.N, C=self.C)
+        self.call("pick_row", x=x, position=memory.position, row=memory.row, y=last, N=self.N, C=self.C, R=memory.texts)
         self.last_logits(last, logits)
 
     def attention(self, i: int, s: BlockActivations) -> None:
         GptProgram.attention(self, i, s)
-        k, v = self.memory.cache_k[i], self.memory.cache_v[i]
-        self.call("cache_fill", qkv=s.queried.qkv, cache_k=k, cache_v=v, T=self.T, C=self.C)
+        row, k, v, texts = self.memory.row, self.memory.cache_k[i], self.memory.cache_v[i], self.memory.texts
+        self.call("cache_fill", qkv=s.queried.qkv, row=row, cache_k=k, cache_v=v, T=self.T, C=self.C, R=texts)
 
 
 class GptDecode(GptProgram):
-    """One token, attending to the cache."""
+    """One token of each text, attending to the text's cache."""
 
     def __init__(self, config: RunConfig, memory: Memory) -> None:
-        GptProgram.__init__(self, "decode", config, memory, 1, 1, learns=False)
+        GptProgram.__init__(self, "decode", config, memory, 1, memory.texts, learns=False)
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
         self.last_logits(self.stream(tokens), logits)
@@ -183,12 +183,12 @@ class GptDecode(GptProgram):
     def embed(self, tokens: Tensor) -> Tensor:
         w, x, position = self.weight, self.rows("x", self.C), self.memory.position
         wte, wpe = w["token_embedding.weight"], w.get("position_embedding.weight")
-        self.call("embed_one", tokens=tokens, position=position, wte=wte, wpe=wpe, x=x, C=self.C)
+        self.call("embed_one", tokens=tokens, position=position, wte=wte, wpe=wpe, x=x, C=self.C, R=self.N)
         return x
 
     def attention(self, i: int, s: BlockActivations) -> None:
         k, v, T = self.memory.cache_k[i], self.memory.cache_v[i], self.model.ctx
         self.call(
             "attention_one", qkv=s.queried.qkv, position=self.memory.position, y=s.y, cache_k=k, cache_v=v, T=T,
-            H=self.H, D=self.D, alibi=self.alibi,
+            H=self.H, D=self.D, alibi=self.alibi, R=self.N,
         )  # fmt: skip

@@ -75,7 +75,7 @@ class LayeredProgram(MappingProgram):
         return table
 
     def position(self) -> Tensor | None:
-        """Of the first row, where that is not 0."""
+        """Of each row, where they are not 0, 1, 2, …"""
         return None
 
     def queries(self, name: str, qkv: Tensor, turns: Tensor | None) -> Queried:

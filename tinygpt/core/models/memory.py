@@ -11,9 +11,10 @@ from tinygpt.core.plan.layout import Layout
 
 
 class Memory:
-    """The tensors that outlive a run, shared by all programs of a model. Texts have so many bytes."""
+    """The tensors that outlive a run, shared by all programs of a model. What it trains on and is validated with has so
+    many bytes; it writes so many texts at once."""
 
-    def __init__(self, config: RunConfig, train_bytes: int = 0, val_bytes: int = 0) -> None:
+    def __init__(self, config: RunConfig, train_bytes: int = 0, val_bytes: int = 0, texts: int = 1) -> None:
         model = config.model
         N = config.train.batch * model.ctx
         self.layout = Layout(trained_parameters(config))  # of all that is trained
@@ -41,16 +42,20 @@ class Memory:
         self.best = Tensor("best", (N,), "output", "i32")
         self.norm = Tensor("norm", (2,), "output")
         self.ring = Tensor("ring", (RING, 2), "state")
-        # Writing.
+        # Writing: a row for each text. `row` is the number of the one whose prompt is read.
+        self.texts = texts
         self.prompt = Tensor("prompt", (model.ctx,), "input", "i32")
-        self.choice = Tensor("choice", (CHOICE_WORDS,), "input", "i32")
-        self.token = Tensor("token", (1,), "state", "i32")
-        self.position = Tensor("position", (1,), "state", "i32")
-        self.cursor = Tensor("cursor", (2,), "state", "i32")
-        self.written = Tensor("written", (model.ctx,), "state", "i32")
-        self.next_logits = Tensor("next_logits", (VOCAB,), "output")
-        self.cache_k = [Tensor(f"cache_k.{i}", (model.ctx, model.d_model), "state") for i in range(model.layers)]
-        self.cache_v = [Tensor(f"cache_v.{i}", (model.ctx, model.d_model), "state") for i in range(model.layers)]
+        self.row = Tensor("row", (1,), "input", "i32")
+        self.choice = Tensor("choice", (texts, CHOICE_WORDS), "input", "i32")
+        self.token = Tensor("token", (texts,), "state", "i32")
+        self.position = Tensor("position", (texts,), "state", "i32")
+        self.cursor = Tensor("cursor", (texts, 2), "state", "i32")
+        self.written = Tensor("written", (texts, model.ctx), "state", "i32")
+        self.prompt_logits = Tensor("prompt_logits", (1, VOCAB), "output")
+        self.next_logits = Tensor("next_logits", (texts, VOCAB), "output")
+        cached = (texts * model.ctx, model.d_model)
+        self.cache_k = [Tensor(f"cache_k.{i}", cached, "state") for i in range(model.layers)]
+        self.cache_v = [Tensor(f"cache_v.{i}", cached, "state") for i in range(model.layers)]
         self.weight = self.with_base(views(self.layout, self.weights, ""))
         self.live_weight = self.weight
         if config.train.average:
@@ -75,10 +80,11 @@ class Memory:
             self.norm,
             self.ring,
             self.prompt,
+            self.row,
             self.choice,
             self.token,
         ]
-        rest += [self.position, self.cursor, self.written, self.next_logits]
+        rest += [self.position, self.cursor, self.written, self.prompt_logits, self.next_logits]
         base = [] if self.base is None else [self.base]
         return self.flat() + base + rest + self.cache_k + self.cache_v
 

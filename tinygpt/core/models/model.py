@@ -30,5 +30,5 @@ class ModelProgram(Program):
         raise NotImplementedError
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
-        """Those [V] that follow the row `position`; of programs that write."""
+        """Those [V] that follow the place `position` of a text, or of each [R, V]; of programs that write."""
         raise NotImplementedError

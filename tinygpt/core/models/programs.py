@@ -125,26 +125,30 @@ def validate_program(config: RunConfig, memory: Memory) -> Program:
     return p
 
 
-def writing_program(p: ModelProgram, tokens: Tensor) -> Program:
-    """The byte drawn by the logits that follow the tokens."""
+def writing_program(p: ModelProgram, tokens: Tensor, logits: Tensor, row: Tensor | None) -> Program:
+    """The byte drawn by the logits that follow the tokens, of text number `row` or of all."""
     memory = p.memory
-    p.next_logits(tokens, memory.next_logits)
+    p.next_logits(tokens, logits)
     p.commit()
     p.call(
-        "sample", logits=memory.next_logits, choice=memory.choice, written=memory.written, token=memory.token,
-        position=memory.position, cursor=memory.cursor, room=memory.written.shape[0],
+        "sample", logits=logits, choice=memory.choice, row=row, written=memory.written, token=memory.token,
+        position=memory.position, cursor=memory.cursor, room=memory.written.shape[1], N=logits.shape[0],
+        R=memory.texts,
     )  # fmt: skip
     return p
 
 
 def prefill_program(config: RunConfig, memory: Memory) -> Program:
-    """Fill the cache from `prompt`, of which the rows after `position` do not count; the byte after `position`."""
-    return writing_program(MODELS[config.model.kind].prefill(config, memory), memory.prompt)
+    """Fill the cache of the text `row` from `prompt`, of which what lies behind its `position` does not count; the byte
+    after that."""
+    prefill = MODELS[config.model.kind].prefill(config, memory)
+    return writing_program(prefill, memory.prompt, memory.prompt_logits, memory.row)
 
 
 def decode_program(config: RunConfig, memory: Memory) -> Program:
-    """Read `token`, at row `position`, and draw the byte after it."""
-    return writing_program(MODELS[config.model.kind].decode(config, memory), memory.token)
+    """Of every text, read its `token`, at its `position`, and draw the byte after it, unless it is over."""
+    decode = MODELS[config.model.kind].decode(config, memory)
+    return writing_program(decode, memory.token, memory.next_logits, None)
 
 
 def reset_program(config: RunConfig, memory: Memory) -> Program:

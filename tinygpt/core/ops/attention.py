@@ -120,7 +120,7 @@ def cache_fill(op: Op, target: Target) -> list[Dispatch]:
         Dispatch(
             texts("cache_fill", wide),
             "cache_fill",
-            bound(op, "qkv"),
+            bound(op, "qkv row"),
             bound(op, "cache_k cache_v"),
             dims(op, "T C"),
             flat_grid(T * C // wide, target.device),
@@ -130,7 +130,7 @@ def cache_fill(op: Op, target: Target) -> list[Dispatch]:
 
 def attention_one(op: Op, target: Target) -> list[Dispatch]:
     H, D, wide = op.dim("H"), op.dim("D"), word_width(op.dim("D"))
-    constants = dims(op, "H D alibi")
+    constants = dims(op, "T H D alibi")
     constants["LANES"] = GROUP
     return [
         Dispatch(
@@ -139,7 +139,7 @@ def attention_one(op: Op, target: Target) -> list[Dispatch]:
             bound(op, "qkv position"),
             bound(op, "y cache_k cache_v"),
             constants,
-            (H * ceil_div(D // wide, 8), 1, 1),
+            (H * ceil_div(D // wide, 8), op.dim("R"), 1),
         )
     ]
 
@@ -188,12 +188,18 @@ declare(
     attention_weights,
     flops=lambda op: causal_flops(op, 1),
 )
-# Generation, one sequence. cache_k, cache_v are [T, C]; position[0] is the row of the newest token.
-declare("cache_fill", "qkv -> cache_k cache_v | T C", "qkv=T,3*C cache_k=T,C cache_v=T,C", cache_fill)
+# Generation, R texts: each has T rows of cache_k and cache_v; position[r] is the place of its newest token in it.
+# cache_fill is for text number row[0] alone.
+declare(
+    "cache_fill",
+    "qkv row -> cache_k+ cache_v+ | T C R=1",
+    "qkv=T,3*C row:i32=1 cache_k=R*T,C cache_v=R*T,C",
+    cache_fill,
+)
 declare(
     "attention_one",
-    "qkv position -> y cache_k+ cache_v+ | T H D alibi=0",
-    "qkv=1,3*H*D position:i32=1 y=1,H*D cache_k=T,H*D cache_v=T,H*D",
+    "qkv position -> y cache_k+ cache_v+ | T H D alibi=0 R=1",
+    "qkv=R,3*H*D position:i32=R y=R,H*D cache_k=R*T,H*D cache_v=R*T,H*D",
     attention_one,
-    flops=lambda op: 4 * op.dim("T") * op.dim("H") * op.dim("D"),
+    flops=lambda op: 4 * op.dim("R") * op.dim("T") * op.dim("H") * op.dim("D"),
 )

@@ -31,10 +31,10 @@ def embed(op: Op, target: Target) -> list[Dispatch]:
 
 
 def embed_one(op: Op, target: Target) -> list[Dispatch]:
-    C, wide = op.dim("C"), width(op.dim("C"))
-    constants: dict[str, Constant] = {"N": 1, "T": 1, "C": C, "HAS_WPE": flag(op.tensor("wpe")), "HAS_POSITION": 1}
+    R, C, wide = op.dim("R"), op.dim("C"), width(op.dim("C"))
+    constants: dict[str, Constant] = {"N": R, "T": 1, "C": C, "HAS_WPE": flag(op.tensor("wpe")), "HAS_POSITION": 1}
     reads = bound(op, "tokens wte wpe position")
-    grid = flat_grid(C // wide, target.device)
+    grid = flat_grid(R * C // wide, target.device)
     return [Dispatch(texts("embed", wide), "embed", reads, bound(op, "x"), constants, grid)]
 
 
@@ -69,5 +69,5 @@ declare(
     "tokens:i32=N dx=N,C dwte=V,C dwpe=T,C",
     embed_backward,
 )
-# Generation, one sequence: position[0] is the row of the newest token.
-declare("embed_one", "tokens position wte wpe? -> x | C", "tokens:i32=1 position:i32=1 x=1,C", embed_one)
+# Generation, the newest token of each of R texts: position[r] is its place.
+declare("embed_one", "tokens position wte wpe? -> x | C R=1", "tokens:i32=R position:i32=R x=R,C", embed_one)

@@ -1,7 +1,7 @@
 """Linear maps and their gradients.
 
 On a GPU linear.wgsl and linear_backward.wgsl do the work wherever widths are multiples of 4, and so the pitch and the
-offset of a slice of columns; linear_row.wgsl that of a single row, linear_any.wgsl the rest.
+offset of a slice of columns; linear_row.wgsl that of a few rows, linear_any.wgsl the rest.
 """
 
 from tinygpt.core.ops.gpu import Dispatch, Target, bound, ceil_div, flag, line_grid, reduce_files, strides
@@ -17,6 +17,10 @@ ANY_FILES = SLICED + ["activation.wgsl", "linear_any.wgsl"]
 ANY_TILE = 16  # of linear_any.wgsl
 ROW_LANES = 32  # of linear_row.wgsl, whose workgroups have 256 invocations
 ROW_OUTPUTS = 256 // ROW_LANES
+
+# So many are not few. Of fewer, each row's sums are those that it has alone: a CPU does not pack the weights for them,
+# and a GPU takes linear_row.wgsl.
+FEW_ROWS = shared("FEW_ROWS", 16)
 
 # Kinds of activation.
 GELU = shared("GELU", 0)  # the exact one
@@ -54,20 +58,18 @@ def forward(
 ) -> list[Dispatch]:
     device = target.device
     N, O, I = op.dim("N"), op.dim("O"), op.dim("I")  # noqa: E741
-    if N > 1 and not takes_tiles(op):
+    if N >= FEW_ROWS and not takes_tiles(op):
         sizes: dict[str, Constant] = {"ROWS": N, "COLUMNS": O, "DEPTH": I}
         sizes.update(flags)
         return [Dispatch(ANY_FILES, entry, reads, writes, sizes, any_grid(N, O, 1))]
-    constants: dict[str, Constant] = {"O": O, "I": I}
+    constants: dict[str, Constant] = {"N": N, "O": O, "I": I}
     constants.update(flags)
-    if N == 1:
-        constants.pop("Y_PITCH", None)
+    if N < FEW_ROWS:
         constants["LANES"] = ROW_LANES
-        grid = line_grid(ceil_div(O, ROW_OUTPUTS), device)
+        grid = line_grid(N * ceil_div(O, ROW_OUTPUTS), device)
         files = reduce_files(device) + ["activation.wgsl", "linear_row.wgsl"]
         return [Dispatch(files, entry, reads, writes, constants, grid)]
     tile = tile_of([Product(N, O, I)], device)
-    constants["N"] = N
     constants.update(tile_constants(tile))
     grid = (ceil_div(O, tile.columns), ceil_div(N, tile.rows), 1)
     files = ["activation.wgsl"] + tile_files(device) + ["linear.wgsl"]

@@ -44,8 +44,8 @@ def rotary(op: Op, target: Target) -> list[Dispatch]:
     ]
 
 
-# turns[t] = cos of the D/2 angles (t + position[0]) base^(-2i/D), then their sines; without a position, of t alone
-declare("rotary_table", "position? -> turns | T D base", "position:i32=1 turns=T,D", rotary_table)
+# turns[t] = cos of the D/2 angles position[t] base^(-2i/D), then their sines; without positions, of t itself
+declare("rotary_table", "position? -> turns | T D base", "position:i32=T turns=T,D", rotary_table)
 # Of every head, q and k: row n turns its pairs (i, i + D/2) by the angles of turns[n mod T]; v is copied.
 # With `inverse` they turn back, which is the gradient too. D is even.
 declare("rotary", "qkv turns -> y | N T H D inverse", "qkv=N,3*H*D turns=T,D y=N,3*H*D", rotary)

@@ -41,12 +41,13 @@ class MadePrograms:
         val_bytes: int = 0,
         kept: "tuple[str, ...]" = (),
         watched: "tuple[str, ...]" = (),
+        texts: int = 1,
     ) -> None:
         """`kept` are tensors that have a place though no program names them. `watched` are names, with * for anything:
-        what a run leaves in such tensors can be read when it is over."""
+        what a run leaves in such tensors can be read when it is over. So many `texts` are written at once."""
         check_sizes(config)
         self.modes = modes
-        self.memory = Memory(config, train_bytes, val_bytes)
+        self.memory = Memory(config, train_bytes, val_bytes, texts)
         self.programs: dict[str, Program] = {mode: PROGRAMS[mode](config, self.memory) for mode in modes}
         for mode in modes:
             verify(self.programs[mode])

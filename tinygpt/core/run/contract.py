@@ -144,15 +144,29 @@ class Engine:
     async def import_state(self, state: "Any") -> None:
         raise NotImplementedError
 
-    async def begin_text(self, window: bytes, settings: "SampleConfig", first: int, stop: bytes) -> bytes:
+    async def make_room(self, texts: int) -> None:
+        """Have room for so many texts at once; those that are there may be lost."""
+        raise NotImplementedError
+
+    async def begin_text(self, window: bytes, settings: "SampleConfig", first: int, stop: bytes, row: int = 0) -> bytes:
         """Read 1 to ctx bytes and draw the next; it is byte number `first` of the text. Empty if that is impossible.
 
-        A byte of `stop` ends the text.
+        A byte of `stop` ends the text. It is text number `row` of those that there is room for, in place of what was
+        there; the others do not notice.
         """
         raise NotImplementedError
 
     async def continue_text(self, count: int) -> bytes:
         """Draw up to so many more bytes, fewer where the text has ended. The window must have room for them."""
+        raise NotImplementedError
+
+    async def continue_texts(self, count: int) -> "list[bytes | None]":
+        """The same for all texts at once: of each that was begun and not dropped its new bytes, or None where its
+        logits are not finite. The windows must have room for so many."""
+        raise NotImplementedError
+
+    async def drop_text(self, row: int) -> None:
+        """No more of this one."""
         raise NotImplementedError
 
     async def prefill(self, tokens: bytes) -> "list[float]":

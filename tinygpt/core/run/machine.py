@@ -15,9 +15,15 @@ class Machine:
     starts = "init"  # the program that makes start values; where there is none, `start_values` has them
 
     def lower(
-        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: "tuple[str, ...]" = ()
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int,
+        val_bytes: int,
+        watched: "tuple[str, ...]" = (),
+        texts: int = 1,
     ) -> "Any":
-        """Some programs, with a place of its own for each tensor that is watched."""
+        """Some programs, with a place for each tensor that is watched, and room for so many texts at once."""
         raise NotImplementedError
 
     async def open(self, lowered: "Any") -> Player:

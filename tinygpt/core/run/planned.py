@@ -35,6 +35,7 @@ class PlannedEngine(Engine):
         self.player: Any = None  # a Player, once it is known for what
         self.text_bytes = (0, 0)
         self.watched: tuple[str, ...] = ()  # patterns of tensors that can be read after a run
+        self.texts = 1  # that can be written at once
 
     def describe(self) -> str:
         if self.player is not None:
@@ -53,7 +54,9 @@ class PlannedEngine(Engine):
         begins = self.player is None and self.state is None
         if begins and self.machine.starts and self.machine.starts not in modes:
             modes = modes + [self.machine.starts]
-        lowered = self.machine.lower(self.config, modes, self.text_bytes[0], self.text_bytes[1], self.watched)
+        lowered = self.machine.lower(
+            self.config, modes, self.text_bytes[0], self.text_bytes[1], self.watched, self.texts
+        )
         player = await self.machine.open(lowered)
         before, self.lowered, self.player = (self.lowered, self.player), lowered, player
         self.threads, self.software = player.threads, player.software

@@ -5,6 +5,7 @@ import struct
 from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import WRITING
+from tinygpt.core.ops.linear import FEW_ROWS
 from tinygpt.core.ops.op import float_bits, signed
 from tinygpt.core.ops.sample import (
     CHOICE_WORDS,
@@ -13,6 +14,7 @@ from tinygpt.core.ops.sample import (
     OVER,
     SEED,
     STOP,
+    STOPPED,
     TEMPERATURE,
     TOP_K,
     TOP_P,
@@ -27,61 +29,95 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+MAX_TEXTS = FEW_ROWS - 1  # at once: so few that the sums of each are those that it has alone
+
+
 class WritingEngine(PlannedEngine):
     def __init__(self, config: RunConfig, machine: Machine, state: "Any" = None, base: "Any" = None) -> None:
         PlannedEngine.__init__(self, config, machine, state, base)
-        self.cached = 0  # rows of the KV cache that are filled
-        self.drawn = 0  # bytes of the text that were taken from the player
+        self.cached = [0]  # of each text, the rows of its KV cache that are filled; 0 where there is none
+        self.drawn = [0]  # and of its bytes, those that were taken from the player
 
-    async def begin_text(self, window: bytes, settings: SampleConfig, first: int, stop: bytes) -> bytes:
-        await self.read_prompt(window, settings, first, stop)
-        return await self.new_bytes()
+    async def make_room(self, texts: int) -> None:
+        if not 1 <= texts <= MAX_TEXTS:
+            raise TinyGPTError(f"1 to {MAX_TEXTS} texts can be written at once, not {texts}")
+        if texts != self.texts:
+            planned = [] if self.lowered is None else self.lowered.modes
+            self.texts = texts
+            await self.plan(planned + [mode for mode in WRITING if mode not in planned])
+        await self.require(WRITING)
+        self.cached, self.drawn = [0] * texts, [0] * texts
+        for row in range(texts):
+            await self.drop_text(row)
 
-    async def read_prompt(self, window: bytes, settings: SampleConfig, first: int, stop: bytes) -> None:
+    async def begin_text(self, window: bytes, settings: SampleConfig, first: int, stop: bytes, row: int = 0) -> bytes:
+        await self.read_prompt(window, settings, first, stop, row)
+        return finite((await self.new_bytes())[row])
+
+    async def read_prompt(self, window: bytes, settings: SampleConfig, first: int, stop: bytes, row: int = 0) -> None:
         ctx = self.config.model.ctx
         if not 1 <= len(window) <= ctx:
             raise TinyGPTError(f"a prompt must have 1 to {ctx} bytes, not {len(window)}")
         await self.require(WRITING)
         await self.write_ints("prompt", list(window) + [0] * (ctx - len(window)))
-        await self.write_ints("choice", choice_words(settings, first, stop))
-        await self.start_at(len(window) - 1)
+        await self.write_ints("row", [row])
+        await self.write_ints("choice", choice_words(settings, first, stop), row * CHOICE_WORDS)
+        await self.start_at(len(window) - 1, row)
         await self.player.run("prefill", 1)
-        self.cached = len(window)
+        self.cached[row] = len(window)
 
-    async def start_at(self, position: int) -> None:
-        await self.write_ints("position", [position])
-        await self.write_ints("cursor", [0, 0])
-        self.drawn = 0
+    async def start_at(self, position: int, row: int, over: int = 0) -> None:
+        await self.write_ints("position", [position], row)
+        await self.write_ints("cursor", [0, over], 2 * row)
+        self.drawn[row] = 0
+
+    async def drop_text(self, row: int) -> None:
+        self.cached[row] = 0
+        await self.start_at(0, row, STOPPED)
 
     async def continue_text(self, count: int) -> bytes:
-        done = await self.player.run("decode", min(count, self.config.model.ctx - self.cached))
-        self.cached += done
+        return finite((await self.continue_texts(min(count, self.config.model.ctx - self.cached[0])))[0])
+
+    async def continue_texts(self, count: int) -> "list[bytes | None]":
+        if max(self.cached) + count > self.config.model.ctx:
+            raise TinyGPTError(f"a window has no room for {count} more bytes; this is a bug")
+        done = await self.player.run("decode", count)
+        self.cached = [cached + done if cached else 0 for cached in self.cached]
         return await self.new_bytes()
 
-    async def new_bytes(self) -> bytes:
-        """What was drawn since the last call."""
+    async def new_bytes(self) -> "list[bytes | None]":
+        """What was drawn since the last call, for each text; None where it cannot go on."""
         cursor, written = self.tensor("cursor"), self.tensor("written")
         places = self.lowered.places(cursor, 0, cursor.size) + self.lowered.places(written, 0, written.size)
         words = struct.unpack(f"<{cursor.size + written.size}i", await self.player.read(places))
-        before, self.drawn = self.drawn, words[WRITTEN]
-        if words[OVER] == NO_NUMBER:
-            raise NotFinite(NOT_FINITE)
-        return bytes([words[cursor.size + place % written.size] for place in range(before, self.drawn)])
+        room, made = written.shape[1], []
+        for row in range(self.texts):
+            first, before = cursor.size + row * room, self.drawn[row]
+            self.drawn[row] = words[2 * row + WRITTEN]
+            drawn = bytes([words[first + place % room] for place in range(before, self.drawn[row])])
+            made.append(None if words[2 * row + OVER] == NO_NUMBER else drawn)
+        return made
 
     async def prefill(self, tokens: bytes) -> "list[float]":
         await self.read_prompt(tokens, SampleConfig(temperature=0.0), 0, b"")
-        return list(await self.read_floats("next_logits", 256))
+        return list(await self.read_floats("prompt_logits", 256))
 
     async def decode(self, token: int) -> "list[float]":
         if not 0 <= token < 256:
             raise TinyGPTError(f"a token must be a byte, 0 to 255, not {token}")
-        if self.cached >= self.config.model.ctx:
+        if self.cached[0] >= self.config.model.ctx:
             raise TinyGPTError(f"the context of {self.config.model.ctx} bytes is full; prefill again")
         await self.write_ints("token", [token])
-        await self.start_at(self.cached)
+        await self.start_at(self.cached[0], 0)
         await self.player.run("decode", 1)
-        self.cached += 1
+        self.cached[0] += 1
         return list(await self.read_floats("next_logits", 256))
+
+
+def finite(made: "bytes | None") -> bytes:
+    if made is None:
+        raise NotFinite(NOT_FINITE)
+    return made
 
 
 def choice_words(settings: SampleConfig, first: int, stop: bytes) -> "list[int]":

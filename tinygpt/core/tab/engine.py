@@ -92,22 +92,34 @@ class TabMachine(Machine):
         self.planned: Any = None  # what was asked for last, and its plan: the page sees it before memory is taken
 
     def lower(
-        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: "tuple[str, ...]" = ()
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int,
+        val_bytes: int,
+        watched: "tuple[str, ...]" = (),
+        texts: int = 1,
     ) -> "Any":
-        wanted = (config, modes, train_bytes, val_bytes, watched)
+        wanted = (config, modes, train_bytes, val_bytes, watched, texts)
         if self.planned is None or self.planned[0] != wanted:
-            self.planned = (wanted, self.lowered(config, modes, train_bytes, val_bytes, watched))
+            self.planned = (wanted, self.lowered(config, modes, train_bytes, val_bytes, watched, texts))
         return self.planned[1]
 
     def lowered(
-        self, config: RunConfig, modes: list[str], train_bytes: int, val_bytes: int, watched: "tuple[str, ...]"
+        self,
+        config: RunConfig,
+        modes: list[str],
+        train_bytes: int,
+        val_bytes: int,
+        watched: "tuple[str, ...]",
+        texts: int,
     ) -> "Any":
         kept = slot_names(config.train)  # even where a model only writes: it may go on to train
         if self.device is None:
-            return Lowered(config, modes, train_bytes, val_bytes, kept, watched)
+            return Lowered(config, modes, train_bytes, val_bytes, kept, watched, texts)
         device = device_of(self.device)
         device.f16 = False  # what the page trains, it trains in float32
-        return GpuLowered(config, device, modes, train_bytes, val_bytes, kept, watched)
+        return GpuLowered(config, device, modes, train_bytes, val_bytes, kept, watched, texts)
 
     async def open(self, lowered: "Any") -> TabPlayer:
         playbook = json.dumps(lowered.playbook())

@@ -32,8 +32,9 @@ class Lowered(MadePrograms):
         val_bytes: int = 0,
         kept: "tuple[str, ...]" = (),
         watched: "tuple[str, ...]" = (),
+        texts: int = 1,
     ) -> None:
-        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched)
+        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched, texts)
         made = [self.programs[mode] for mode in modes]
         scratch: dict[str, list[Tensor | None]] = {}
         for program in made:

@@ -59,8 +59,9 @@ class GpuLowered(MadePrograms):
         val_bytes: int = 0,
         kept: "tuple[str, ...]" = (),
         watched: "tuple[str, ...]" = (),
+        texts: int = 1,
     ) -> None:
-        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched)
+        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched, texts)
         self.device = device
         self.slices = slices_of(config, self.memory.layout, device)
         self.segments = segments_of(self.memory, self.slices, device)
