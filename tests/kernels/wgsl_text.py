@@ -64,7 +64,8 @@ def overrides(text: str, entry: str) -> set[str]:
     return {name for name, declaration in used(text, entry).items() if re.search(r"\boverride\b", declaration)}
 
 
-SCALARS = {"f32": 4, "u32": 4, "i32": 4, "f16": 2, "vec4f": 16, "vec4<f32>": 16, "vec4<f16>": 8, "atomic<u32>": 4}
+SCALARS = {"f32": 4, "u32": 4, "i32": 4, "f16": 2, "atomic<u32>": 4}
+SCALARS.update({"vec2f": 8, "vec4f": 16, "vec4<f32>": 16, "vec4<f16>": 8})
 
 
 class Workgroup:

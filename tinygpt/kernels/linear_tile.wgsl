@@ -1,4 +1,4 @@
-// What linear.wgsl and linear_backward.wgsl share: one tile of a blocked matmul, for widths that are multiples of 4.
+// What linear.wgsl, linear_normed.wgsl and linear_backward.wgsl share: one tile of a blocked matmul, for widths that are multiples of 4.
 //
 // A workgroup computes a tile of a product of rows and columns. It walks along the depth of the sums: a slab of the left
 // factor and one of the right are brought into workgroup memory (the next ones are fetched while it multiplies), both
@@ -51,6 +51,9 @@ override Y_PITCH: u32 = 0;  // floats from row to row; O, but for a slice of col
 override Y_OFFSET: u32 = 0;  // of the first row in its binding
 override DY_PITCH: u32 = 0;
 override DY_OFFSET: u32 = 0;
+override EPS: f32 = 0.0;  // of linear_normed
+override NORM_BIAS: u32 = 0;  // floats from the norm's gain to its bias; 0 where it has none
+override ROW_SHARE: u32 = INVOCATIONS / TILE_ROWS;  // invocations that measure a row
 
 var<workgroup> left_tile: array<Quad, 2 * TILE_DEPTH * LEFT_STRIDE>;
 var<workgroup> right_tile: array<Quad, 2 * TILE_DEPTH * RIGHT_STRIDE>;

@@ -72,7 +72,7 @@ def forward(
     tile = tile_of([Product(N, O, I)], device)
     constants.update(tile_constants(tile))
     grid = (ceil_div(O, tile.columns), ceil_div(N, tile.rows), 1)
-    files = ["activation.wgsl"] + tile_files(device) + ["linear.wgsl"]
+    files = ["activation.wgsl"] + tile_files(device) + ["linear_factors.wgsl", "linear.wgsl"]
     return [Dispatch(files, entry, reads, writes, constants, grid)]
 
 

@@ -3,6 +3,7 @@
 from tinygpt.core.config import RunConfig
 from tinygpt.core.ops.gpu import Device, Dispatch, Target, ceil_div
 from tinygpt.core.ops.linear import are_pair, backward
+from tinygpt.core.ops.linear_normed import are_normed, normed_linear
 from tinygpt.core.ops.op import Op, Program, Tensor
 from tinygpt.core.plan.gpu.memory import FLAT, GpuPlan, base_segments_of, plan_gpu, segments_of
 from tinygpt.core.plan.gpu.playbook import Pipelines, words
@@ -36,8 +37,11 @@ def lower_program(program: Program, target: Target) -> list[Dispatch]:
     while index < len(program.ops):
         op, ops = program.ops[index], [index]
         target.index = index
-        if index + 1 < len(program.ops) and are_pair(op, program.ops[index + 1]):
-            made, ops = backward(op, program.ops[index + 1], target), [index, index + 1]
+        next_op = program.ops[index + 1] if index + 1 < len(program.ops) else op
+        if are_pair(op, next_op):
+            made, ops = backward(op, next_op, target), [index, index + 1]
+        elif are_normed(op, next_op, target):
+            made, ops = normed_linear(op, next_op, target), [index, index + 1]
         else:
             made = op.declared.dispatch(op, target)
         for dispatch in made:
