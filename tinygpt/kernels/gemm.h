@@ -210,6 +210,12 @@ INLINE i64 block_depth(i64 depth) {
   return ceil_div(ceil_div(depth, blocks), CACHE_LINE) * CACHE_LINE;
 }
 
+// How many vectors of a panel are computed: one, where its columns are no more than that holds.
+template <int COUNT>
+struct Vecs {
+  static constexpr int count = COUNT;
+};
+
 // Threads stand in `across` columns of teams, each with its part of the panels and, within, of the rows: what a thread
 // reads of A and B together is least where its part of C is about as high as wide.
 struct Grid {
@@ -260,10 +266,14 @@ static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPan
           const float* b_panel = b.at + panel * b.panel_step;
           bool met_b = b.padded || item + 1 >= mine.own.begin + width;
           if (!met_b && panel + 1 < first + width) ahead.panel = b_panel + b.panel_step;
-          if (b.padded || tile.cols == PANEL)
-            multiply_tile<false>(part, b_panel, b.k_step, block, PANEL, tile.product, ahead, expected);
-          else
-            multiply_tile<true>(part, b_panel, b.k_step, block, tile.cols, tile.product, ahead, expected);
+          auto multiply_panel = [&](auto vecs) __attribute__((always_inline)) {
+            constexpr int VECS = decltype(vecs)::count;
+            if (b.padded || tile.cols == PANEL)
+              multiply_tile<false, VECS>(part, b_panel, b.k_step, block, PANEL, tile.product, ahead, expected);
+            else
+              multiply_tile<true, VECS>(part, b_panel, b.k_step, block, tile.cols, tile.product, ahead, expected);
+          };
+          tile.cols <= LANES ? multiply_panel(Vecs<1>{}) : multiply_panel(Vecs<TILE_VECS>{});
           finish(tile, part, k, block);
         }
     }
