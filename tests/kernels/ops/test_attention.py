@@ -86,7 +86,7 @@ class TestAttention(KernelTests):
 
 class TestAttentionWeights(KernelTests):
     kernel = "attention_weights"
-    cases = [*CASES[:6], CASES[9], CASES[11]]
+    cases = [CASES[0], CASES[3], CASES[4], CASES[9]]
     long_cases = FOLDED
 
     def settle(self, case):
