@@ -9,15 +9,15 @@ from itertools import pairwise
 import pytest
 from wgsl_text import Workgroup, declared_bindings, declared_overrides, joined, overrides
 
-from tinygpt.core.config import RunConfig
+from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.adapters import trained_parameters
 from tinygpt.core.models.memory import Memory
-from tinygpt.core.models.parameters import parameters
 from tinygpt.core.models.programs import PROGRAMS, all_modes
-from tinygpt.core.ops.gpu import Device, Dispatch
+from tinygpt.core.ops.gpu import Device, Dispatch, Segment
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.plan.gpu.lowering import GpuLowered
-from tinygpt.core.plan.gpu.memory import FLAT, verify_gpu_plan
+from tinygpt.core.plan.gpu.memory import FLAT, named_in, verify_gpu_plan
 from tinygpt.core.plan.layout import Layout
 from tinygpt.core.presets import preset, preset_names
 
@@ -31,6 +31,7 @@ CONFIGS = {
     "muon": preset("large").replace(optimizer="muon", ns_steps=7),
     "accumulating": preset("tiny").replace(grad_accum=2),
     "least": preset("tiny").replace(layers=1, d_model=1, heads=1, ctx=1, batch=1),
+    "adapters": RunConfig(preset("small").model, preset("small").train.replace(batch=1), LoraConfig()),
 }
 
 
@@ -55,7 +56,7 @@ def least_device(config: RunConfig) -> Device:
     memory, made = programs(config)
     tensors = [t for t in memory.tensors() if t.kind not in FLAT] + [t for p in made for t in p.tensors]
     inputs = sum(round_up(4 * t.size, ALIGNMENT) for t in memory.tensors() if t.kind == "input")
-    sizes = [4 * t.size for t in tensors] + [4 * place.size for place in memory.layout.places]
+    sizes = [4 * t.size for t in tensors] + [4 * t.size for t in memory.weight.values()]
     device = Device()
     device.max_binding = device.max_buffer = max(inputs, round_up(max(sizes), ALIGNMENT))
     device.max_groups = 1024
@@ -118,16 +119,16 @@ def test_what_is_read_is_what_was_written_there_last(lowered: GpuLowered) -> Non
         for name, (buffer, start) in fixed.items():
             there.setdefault(buffer, {})[name] = (start, start + sizes[name])
         for dispatch in dispatches:
-            for _, tensor in dispatch.writes:
-                if tensor is not None and tensor.kind not in FLAT:
+            for tensor in named_in(dispatch.writes):
+                if tensor.kind not in FLAT:
                     buffer, start, size = plan.find(mode, tensor)
                     inside = there.setdefault(buffer, {})
                     for name, (first, end) in list(inside.items()):
                         if first < start + size and start < end:
                             del inside[name]
                     inside[tensor.name] = (start, start + size)
-            for _, tensor in dispatch.reads + dispatch.writes:
-                if tensor is not None and tensor.kind not in (*FLAT, "input", "corpus"):
+            for tensor in named_in(dispatch.reads + dispatch.writes):
+                if tensor.kind not in (*FLAT, "input", "corpus"):
                     buffer, start, size = plan.find(mode, tensor)
                     held = there.get(buffer, {}).get(tensor.name)
                     assert held == (start, start + size), f"{mode}: {dispatch.entry} finds no {tensor.name}"
@@ -146,7 +147,13 @@ def test_every_lasting_tensor_has_a_place_of_its_own(lowered: GpuLowered) -> Non
 
 
 def test_segments_cover_the_flat_vector_once(lowered: GpuLowered) -> None:
-    layout, segments = lowered.memory.layout, lowered.segments
+    base = [segment for segment in lowered.segments if "base" in segment.tensors]
+    check_segments(lowered, lowered.memory.layout, lowered.segments[: -len(base) or None], lowered.slices)
+    if lowered.memory.base_layout is not None:
+        check_segments(lowered, lowered.memory.base_layout, base, 1)
+
+
+def check_segments(lowered: GpuLowered, layout: Layout, segments: list[Segment], slices: int) -> None:
     assert segments[0].start == 0
     assert all(a.start + a.floats == b.start for a, b in pairwise(segments))
     assert segments[-1].start + segments[-1].floats == layout.size
@@ -156,7 +163,7 @@ def test_segments_cover_the_flat_vector_once(lowered: GpuLowered) -> None:
     for place in layout.places:
         inside = [s for s in segments if s.start <= place.start and place.start + place.size <= s.start + s.floats]
         assert len(inside) == 1, f"{place.name} is cut"
-    assert all(4 * segment.floats * lowered.slices <= limit for segment in segments)
+    assert all(4 * segment.floats * slices <= limit for segment in segments)
 
 
 @functools.cache
@@ -184,7 +191,7 @@ def test_dispatches_are_what_the_texts_declare(lowered: GpuLowered) -> None:
 
 
 def test_the_least_devices_force_several_segments_and_arenas() -> None:
-    for name in ("small", "large", "behemoth"):
+    for name in ("small", "large", "behemoth", "adapters"):
         made = lowered_for(name, "least")
         assert len(made.segments) > 1 and made.plan.owners.count("arena") > 5
 
@@ -335,4 +342,4 @@ def test_a_layout_has_what_the_plan_has() -> None:
         made = lowered_for(name, "defaults")
         names = [tensor.name for tensor in made.memory.flat()]
         flat = [4 * made.plan.buffers[n] for n, owner in enumerate(made.plan.owners) if owner.split(".")[0] in names]
-        assert sum(flat) == 4 * Layout(parameters(CONFIGS[name].model)).size * (3 + made.slices)
+        assert sum(flat) == 4 * Layout(trained_parameters(CONFIGS[name])).size * (3 + made.slices)

@@ -43,12 +43,20 @@ class Segment:
 
 
 class Target:
-    """What an op is lowered for: a device, the gradients' slices, and the segments of the flat vectors."""
+    """What an op is lowered for: a device, the gradients' slices, and the segments of the flat vectors: of those over
+    all that is trained, and of the base that adapters stand on."""
 
-    def __init__(self, device: Device, slices: int = 1, segments: "list[Segment] | None" = None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        slices: int = 1,
+        segments: "list[Segment] | None" = None,
+        base_segments: "list[Segment] | None" = None,
+    ) -> None:
         self.device = device
         self.slices = slices
         self.segments = segments
+        self.base_segments = base_segments
         self.index = 0  # of the op in its program: scratch that its dispatches share is named after it
 
 

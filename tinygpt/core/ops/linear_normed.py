@@ -33,8 +33,8 @@ def norm_weights(norm: Op, target: Target) -> "Tensor | None":
     apart = bias.start - gain.start
     if gain.root() is not bias.root() or apart <= 0 or apart > 2 * norm.dim("C"):
         return None
-    for segment in target.segments or []:
-        if gain.start < segment.start <= bias.start:
+    for segment in (target.segments or []) + (target.base_segments or []):
+        if gain.root().name in segment.tensors and gain.start < segment.start <= bias.start:
             return None
     return gain.root().view(gain.name + "+bias", (apart + norm.dim("C"),), gain.start)
 

@@ -70,8 +70,9 @@ class GpuLowered(MadePrograms):
         self.slices = slices_of(config, self.memory.layout, device)
         self.segments = segments_of(self.memory, self.slices, device)
         self.dispatches: dict[str, list[Dispatch]] = {}
-        target = Target(device, self.slices, self.segments)
-        self.segments = self.segments + base_segments_of(self.memory, device)
+        base_segments = base_segments_of(self.memory, device)
+        target = Target(device, self.slices, self.segments, base_segments)
+        self.segments = self.segments + base_segments
         for mode in modes:
             self.dispatches[mode] = lower_program(self.programs[mode], target)
         self.plan: GpuPlan = plan_gpu(self.tensors, self.segments, self.slices, device, self.dispatches)
