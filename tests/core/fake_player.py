@@ -3,7 +3,7 @@
 import struct
 
 from tinygpt.core.ops.record import RING
-from tinygpt.core.ops.sample import NO_NUMBER, OVER, STOP, STOPPED, WRITTEN
+from tinygpt.core.ops.sample import CHOICE_WORDS, NO_NUMBER, OVER, STOP, STOPPED, WRITTEN
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.engine import ProgramEngine
@@ -45,6 +45,9 @@ class FakePlayer(Player):
             if tensor.name == name:
                 return self.lowered.places(tensor, 0, tensor.size)[0][1]
         raise KeyError(name)
+
+    def shape(self, name):
+        return {tensor.name: tensor.shape for tensor in self.lowered.tensors}[name]
 
     def get(self, name, at=0, kind="i"):
         return struct.unpack_from("<" + kind, self.memory, self.start(name) + 4 * at)[0]
@@ -119,23 +122,28 @@ class FakePlayer(Player):
         for i in range(ends[0]):
             self.set("best", i, self.get("tokens", i) + 1)
 
+    def do_prefill(self):
+        self.write_byte(self.get("row"))
+
     def do_decode(self):
+        for row in range(self.shape("cursor")[0]):
+            self.write_byte(row)
+
+    def write_byte(self, row):
         """The byte behind place n is 65 + n."""
-        if self.get("cursor", OVER):
+        if self.get("cursor", 2 * row + OVER):
             return
         if self.no_numbers:
-            self.set("cursor", OVER, NO_NUMBER)
+            self.set("cursor", 2 * row + OVER, NO_NUMBER)
             return
-        position, drawn = self.get("position"), self.get("cursor", WRITTEN)
+        position, drawn = self.get("position", row), self.get("cursor", 2 * row + WRITTEN)
         byte = 65 + position
-        self.set("written", drawn, byte)
-        self.set("token", 0, byte)
-        self.set("position", 0, position + 1)
-        self.set("cursor", WRITTEN, drawn + 1)
-        if self.get("choice", STOP + byte // 32) >> byte % 32 & 1:
-            self.set("cursor", OVER, STOPPED)
-
-    do_prefill = do_decode
+        self.set("written", row * self.shape("written")[1] + drawn, byte)
+        self.set("token", row, byte)
+        self.set("position", row, position + 1)
+        self.set("cursor", 2 * row + WRITTEN, drawn + 1)
+        if self.get("choice", CHOICE_WORDS * row + STOP + byte // 32) >> byte % 32 & 1:
+            self.set("cursor", 2 * row + OVER, STOPPED)
 
 
 def fake_engine(config):

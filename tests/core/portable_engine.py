@@ -6,10 +6,12 @@ from fake_player import fake_engine
 from tinygpt.core import config, presets
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.desk import Desk
 from tinygpt.core.run.validation import validate
 from tinygpt.core.run.watching import Watcher
 
 TEXT = bytes([byte % 251 for byte in range(1000)])
+PROMPTS = [(b"", ()), (b"abcdefghi", (b"FG",)), (b"ab", (b"E", b"zz"))]
 
 for changes in ({}, {"grad_accum": 3}):
     sizes = {"layers": 1, "d_model": 10, "heads": 2, "ctx": 9, "batch": 2}
@@ -31,6 +33,11 @@ for changes in ({}, {"grad_accum": 3}):
             print("accepted")
         except TinyGPTError as error:
             print("refused:", error)
+    desk = Desk(engine, 2)
+    texts = [desk.join(prompt, config.SampleConfig(tokens=12), stops) for prompt, stops in PROMPTS]
+    while not desk.empty():
+        made = run_now(desk.more())
+        print([(texts.index(text), made[text]) for text in texts if text in made])
     for player in engine.machine.opened:
         print(player.asked, bits(player.rates), player.closed, sum(player.memory))
 

@@ -68,7 +68,7 @@ class ToyEngine(Engine):
     async def export_state(self):
         return self.value
 
-    async def begin_text(self, window, settings, first, stop):
+    async def begin_text(self, window, settings, first, stop, row=0):
         self.windows.append(bytes(window))
         self.tokens = bytes(window)
         self.settings, self.drawn, self.stop_bytes = settings, first, stop

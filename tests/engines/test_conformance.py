@@ -26,6 +26,7 @@ from lab import (
 from tinygpt.core.config import LN_VOCAB, VOCAB, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.desk import Desk
 from tinygpt.core.run.sampler import generate
 from tinygpt.core.run.validation import validate
 from tinygpt.engines.base import State
@@ -337,6 +338,34 @@ def test_a_text_ends_behind_a_stop_and_comes_in_any_blocks(writers):
     for count in (1, 2, ctx):  # no more than the window has room for
         parts += run_now(engine.continue_text(min(count, ctx - 4 - len(parts))))
     assert parts == text[: len(parts)] and len(parts) == ctx - 4
+
+
+# Chromium compiles the same texts as `webgpu`, for most of a minute; tests/webgpu has its kernels with several texts.
+@pytest.mark.parametrize("lab", named([name for name in NAMES if name != "webgpu-chromium"]), indirect=True)
+def test_texts_written_at_once_are_those_written_alone(writers):
+    """Byte for byte on the same engine, beyond the context, while others come and go."""
+    engine, ctx = writers[0], writers[0].config.model.ctx
+    wishes = [
+        (b"To be", SampleConfig(tokens=ctx + 9, temperature=0.0), ()),
+        (TEXT[:ctx], SampleConfig(tokens=30, temperature=1.0, seed=2**32 - 1), ()),
+        (b"", SampleConfig(tokens=ctx + 5, temperature=1.3, top_k=40, top_p=0.9, seed=5), (b"\0\1",)),
+        (b"q", SampleConfig(tokens=4, seed=9), ()),
+        (TEXT[5:11], SampleConfig(tokens=20, temperature=1.0, seed=1), ()),
+    ]
+    alone = [run_now(generate(engine, ctx, *wish)) for wish in wishes]
+    desk = Desk(engine, 3)
+    texts = [desk.join(*wish) for wish in wishes[:2]]
+    run_now(desk.more())
+    goes = desk.join(b"whoever", SampleConfig(tokens=50))
+    texts += [desk.join(*wish) for wish in wishes[2:]]
+    run_now(desk.more())
+    desk.leave(goes)
+    while not desk.empty():
+        run_now(desk.more())
+    run_now(engine.make_room(1))
+    assert 0 < len(goes.out) < 50
+    assert [text.out for text in texts] == alone
+    assert run_now(generate(engine, ctx, *wishes[0])) == alone[0]
 
 
 # --- threads and stops ---------------------------------------------------------------------------------------

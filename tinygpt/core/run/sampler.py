@@ -61,16 +61,13 @@ def nucleus(weights: list[float], top_p: float) -> int:
     return len(weights)
 
 
-class Text:
-    """What an engine writes behind a prompt, block by block; it ends early behind the first of `stops` that it writes.
+class Continuation:
+    """What is written behind a prompt, as far as it is; it ends early behind the first of `stops` that is written.
 
     Positions are absolute, so a full window cannot slide by one: it restarts from its newer half.
     """
 
-    def __init__(
-        self, engine: "Any", ctx: int, prompt: bytes, settings: SampleConfig, stops: "tuple[bytes, ...]" = ()
-    ) -> None:
-        self.engine = engine
+    def __init__(self, ctx: int, prompt: bytes, settings: SampleConfig, stops: "tuple[bytes, ...]" = ()) -> None:
         self.ctx = ctx
         self.settings = settings
         self.stops = stops
@@ -79,6 +76,46 @@ class Text:
         self.cached = 0  # bytes that the engine has read
         self.out = b""
         self.ended = False
+
+    def must_read(self) -> bool:
+        """Whether an engine must read a window before it goes on."""
+        return not 0 < self.cached < self.ctx
+
+    async def begin(self, engine: "Any", row: int = 0) -> bytes:
+        """Have a window read: the byte that follows it."""
+        if self.cached:
+            self.seen = self.seen[-(self.ctx // 2 + 1) :]
+        self.cached = len(self.seen)
+        return self.take(await engine.begin_text(self.seen, self.settings, len(self.out), self.stop_bytes, row))
+
+    def room(self) -> int:
+        """How many bytes an engine can be asked for."""
+        return min(BLOCK, self.settings.tokens - len(self.out), self.ctx - self.cached)
+
+    def go_on(self, made: bytes) -> bytes:
+        """The engine has read what it knew, and made these."""
+        self.cached += len(made)
+        return self.take(made)
+
+    def take(self, made: bytes) -> bytes:
+        """Of what was made, all that belongs to the text."""
+        end = behind_stop(self.out, made, self.stops)
+        if end:
+            made = made[:end]
+        self.out += made
+        self.seen = (self.seen + made)[-self.ctx :]
+        self.ended = self.ended or end > 0 or not made or len(self.out) == self.settings.tokens
+        return bytes(made)
+
+
+class Text(Continuation):
+    """A continuation that an engine writes, block by block."""
+
+    def __init__(
+        self, engine: "Any", ctx: int, prompt: bytes, settings: SampleConfig, stops: "tuple[bytes, ...]" = ()
+    ) -> None:
+        Continuation.__init__(self, ctx, prompt, settings, stops)
+        self.engine = engine
         self.rate = Rate()
 
     async def more(self, now: "Callable[[], float] | None" = None) -> bytes:
@@ -86,31 +123,14 @@ class Text:
         a stop is heard."""
         if self.ended:
             return b""
-        if 0 < self.cached < self.ctx:
-            made = await self.block(now)
-        else:
-            if self.cached:
-                self.seen = self.seen[-(self.ctx // 2 + 1) :]
-            self.cached = len(self.seen)
-            made = await self.engine.begin_text(self.seen, self.settings, len(self.out), self.stop_bytes)
-        end = behind_stop(self.out, made, self.stops)
-        if end:
-            made = made[:end]
-        self.out += made
-        self.seen = (self.seen + made)[-self.ctx :]
-        self.ended = end > 0 or not made or len(self.out) == self.settings.tokens
-        return bytes(made)
-
-    async def block(self, now: "Callable[[], float] | None") -> bytes:
-        most = min(BLOCK, self.settings.tokens - len(self.out), self.ctx - self.cached)
+        if self.must_read():
+            return await self.begin(self.engine)
         if now is None:
-            made = await self.engine.continue_text(most)
-        else:
-            began = now()
-            made = await self.engine.continue_text(self.rate.fitting(HEARD, most))
-            self.rate.add(len(made), now() - began)
-        self.cached += len(made)
-        return bytes(made)
+            return self.go_on(await self.engine.continue_text(self.room()))
+        began = now()
+        made = await self.engine.continue_text(self.rate.fitting(HEARD, self.room()))
+        self.rate.add(len(made), now() - began)
+        return self.go_on(made)
 
 
 async def generate(
