@@ -154,12 +154,12 @@ class Site:
         self.thread.join()
 
 
-def listen(port: int) -> socket.socket:
+def listen(port: int, host: str = HOST) -> socket.socket:
     """On `port`, or on the next one that is free."""
     last = min(port + PORTS_TO_TRY, 65536) if port else 1
     for candidate in range(port, last):
         try:
-            return socket.create_server((HOST, candidate), backlog=MOST_CONNECTIONS)
+            return socket.create_server((host, candidate), backlog=MOST_CONNECTIONS)
         except OSError as fault:
             if fault.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise

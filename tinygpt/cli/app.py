@@ -26,6 +26,7 @@ from tinygpt.cli.commands import (
     program,
     runs,
     sample,
+    serve,
     sweep,
     train,
 )
@@ -115,6 +116,7 @@ def root(
 
 app.command(epilog=train.EXAMPLES)(train.train)
 app.command(epilog=sample.EXAMPLES)(sample.sample)
+app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=runs.EXAMPLES)(runs.runs)
 app.command(epilog=models.EXAMPLES)(models.models)
 app.command(epilog=sweep.EXAMPLES)(sweep.sweep)
