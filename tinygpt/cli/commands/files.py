@@ -35,8 +35,8 @@ CONVERT_EXAMPLES = """Examples:
   tinygpt convert runs/small-shakespeare-1 model.safetensors
   tinygpt convert model.safetensors model.tinygpt
   tinygpt convert runs/small-shakespeare-1 small.tinygpt --weights-only --dtype int8
-  tinygpt convert runs/classic-1 model.gguf --dtype float16
-  tinygpt convert runs/small-shakespeare-1 hf-model --to huggingface
+  tinygpt convert runs/classic model.gguf --dtype float16
+  tinygpt convert runs/classic hf-model --to huggingface
 """
 INSPECT_EXAMPLES = """Examples:
 
