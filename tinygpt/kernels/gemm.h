@@ -36,13 +36,10 @@ struct Tile {
   float product[TILE_ROWS][PANEL];
 };
 
-// WebAssembly folds only constants into its loads, so there a tile's part of A is always copied; nor can it ask for
-// memory ahead.
-#if defined(__wasm__)
-constexpr bool IN_PLACE = false, CAN_ASK = false;
-#else
-constexpr bool IN_PLACE = true, CAN_ASK = true;
-#endif
+// Whether A is read where it lies, and memory asked for between the sums. Narrower tiles than those of 16 lanes would
+// read too much of A that they do not need, and have no registers left to ask; WebAssembly folds only constants into
+// its loads. There, a tile's part of A is copied, and memory asked for before the sums.
+constexpr bool IN_PLACE = LANES == 16;
 
 // Memory that will be needed soon: `lines` next to each other in each of some rows; and, if any, a panel of B that
 // lies in rows far apart and is new to this thread.
@@ -92,6 +89,7 @@ struct ColumnsOfA {
   const float* at;
   i64 given_step;
   float own[DEPTH * TILE_ROWS + LANES];
+  float copied_sums[VECS * LANES];
 
   i64 row_step() const { return 1; }
   i64 k_step() const { return IN_PLACE ? given_step : TILE_ROWS; }
@@ -103,24 +101,28 @@ struct ColumnsOfA {
     at = in_place ? from.at : own;
     given_step = in_place ? from.stride : TILE_ROWS;
     if (in_place) return;
+    vec sum[VECS] = {};
     for (i64 k = 0; k < depth; k++)
       for (int v = 0; v < VECS; v++) {
         i64 inside = min_of(LANES, rows - v * LANES);
         vec some = inside > 0 ? load_some(from.at + k * from.stride + v * LANES, inside) : vec{};
         store(own + k * TILE_ROWS + v * LANES, some);  // what it writes past TILE_ROWS, the next k overwrites
+        sum[v] += some;
       }
+    for (int v = 0; v < VECS; v++) store(copied_sums + v * LANES, sum[v]);
   }
 
   // Each row's sum over the block.
   void sums(i64 depth, float (&to)[VECS * LANES]) const {
-    vec sum[VECS] = {};
-    for (i64 k = 0; k < depth; k++)
-      for (int v = 0; v < VECS; v++)
-        if constexpr (IN_PLACE)
-          sum[v] += load_some(at + k * k_step() + v * LANES, min_of(LANES, TILE_ROWS - v * LANES));
-        else
-          sum[v] += load(own + k * TILE_ROWS + v * LANES);
-    for (int v = 0; v < VECS; v++) store(to + v * LANES, sum[v]);
+    for (int v = 0; v < VECS; v++) {
+      vec sum = load(copied_sums + v * LANES);
+      if (at != own) {
+        sum = vec{};
+        i64 inside = min_of(LANES, TILE_ROWS - v * LANES);
+        for (i64 k = 0; k < depth; k++) sum += load_some(at + k * k_step() + v * LANES, inside);
+      }
+      store(to + v * LANES, sum);
+    }
   }
 
   static Ahead ahead(Matrix from, i64 rows, i64 depth, i64 share, i64 shares) {
@@ -134,8 +136,18 @@ struct Expected {
   Matrix out, with;
 };
 
+static void ask_at_once(const Ahead& ahead, Expected expected, i64 rows) {
+  for (i64 r = 0; r < ahead.rows; r++)
+    for (i64 line = 0; line < ahead.lines; line++)
+      __builtin_prefetch(ahead.at + r * ahead.stride + line * CACHE_LINE, 0, 2);
+  for (i64 r = 0; r < rows; r++, expected.out.at += expected.out.stride, expected.with.at += expected.with.stride)
+    for (int c = 0; c < PANEL; c += CACHE_LINE) {
+      __builtin_prefetch(expected.out.at + c, 1);
+      __builtin_prefetch(expected.with.at + c, 0);
+    }
+}
+
 // `inside`: the columns that a panel has. Only where CUT may they be fewer than its VECS vectors hold.
-// Memory is asked for between the sums, a few lines at a time: all at once would be waited for.
 template <bool CUT, int VECS = TILE_VECS, class A>
 __attribute__((noinline)) static void multiply_tile(const A& a, const float* panel, i64 panel_step, i64 depth,
                                                     i64 inside, float (&product)[TILE_ROWS][PANEL], Ahead ahead,
@@ -176,7 +188,7 @@ __attribute__((noinline)) static void multiply_tile(const A& a, const float* pan
     for (int s = 0; s < STEPS; s++) add_product();
   };
   i64 k = 0, line = 0;
-  for (i64 end = CAN_ASK ? depth - STEPS * TILE_ROWS : 0; k + STEPS <= end; k += STEPS) {
+  for (i64 end = IN_PLACE ? depth - STEPS * TILE_ROWS : 0; k + STEPS <= end; k += STEPS) {
     __builtin_prefetch(ahead.at + line * CACHE_LINE, 0, 2);
     if (++line >= ahead.lines) {
       line = 0;
@@ -188,7 +200,7 @@ __attribute__((noinline)) static void multiply_tile(const A& a, const float* pan
     add_products();
   }
   for (; k + STEPS <= depth; k += STEPS) {
-    if constexpr (CAN_ASK) {
+    if constexpr (IN_PLACE) {
       for (int c = 0; c < PANEL; c += CACHE_LINE) {
         __builtin_prefetch(expected.out.at + c, 1);
         __builtin_prefetch(expected.with.at + c, 0);
@@ -266,6 +278,7 @@ static void multiply(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, GetPan
           const float* b_panel = b.at + panel * b.panel_step;
           bool met_b = b.padded || item + 1 >= mine.own.begin + width;
           if (!met_b && panel + 1 < first + width) ahead.panel = b_panel + b.panel_step;
+          if constexpr (!IN_PLACE) ask_at_once(ahead, expected, tile.rows);
           auto multiply_panel = [&](auto vecs) __attribute__((always_inline)) {
             constexpr int VECS = decltype(vecs)::count;
             if (b.padded || tile.cols == PANEL)
