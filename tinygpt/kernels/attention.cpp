@@ -11,6 +11,13 @@ constexpr i64 STRIP = 16;  // keys at a time on the diagonal, whose queries begi
 constexpr float LOG2_E = 1.44269504f, LN_2 = 0.693147181f;
 constexpr float MASKED = -1e30f;
 
+// WebAssembly cannot fold the way from key to key into a load: there k and v are turned round, too.
+#if defined(__wasm__)
+constexpr bool TURN_KEYS = true;
+#else
+constexpr bool TURN_KEYS = false;
+#endif
+
 static_assert(STRIP % LANES == 0 && BLOCK % STRIP == 0);
 
 // One block of queries against one block of keys. On the diagonal, strip by strip, a key meets the queries from
@@ -33,11 +40,17 @@ struct Meeting {
   }
 };
 
-// scores[key][query] = sum over d of k[key][d] q_columns[d][query]
-static void make_scores(const Meeting& block, const float* k, i64 k_row, const float* q_columns, i64 D, float* scores) {
+// scores[key][query] = sum over d of k[key][d] q_columns[d][query]; k_columns [D][BLOCK] is room for k turned round.
+static void make_scores(const Meeting& block, const float* k, i64 k_row, float* k_columns, const float* q_columns,
+                        i64 D, float* scores) {
+  if (TURN_KEYS) to_columns(k, k_row, block.keys, D, 1, k_columns, BLOCK);
   block.each_strip([&](i64 key, i64 keys, i64 query, i64 columns) {
-    product({k + key * k_row, k_row, 1}, q_columns + query, BLOCK, scores + key * BLOCK + query, BLOCK, keys, columns,
-            D, OVERWRITE);
+    const float* right = q_columns + query;
+    float* to = scores + key * BLOCK + query;
+    if constexpr (TURN_KEYS)
+      product(Columns{k_columns + key, BLOCK}, right, BLOCK, to, BLOCK, keys, columns, D, OVERWRITE);
+    else
+      product(Rows{k + key * k_row, k_row}, right, BLOCK, to, BLOCK, keys, columns, D, OVERWRITE);
   });
 }
 
@@ -45,7 +58,7 @@ static void make_scores(const Meeting& block, const float* k, i64 k_row, const f
 static void add_values(const Meeting& block, const float* p, const float* v, i64 v_row, i64 D, float* columns,
                        Into into) {
   block.each_strip([&](i64 key, i64 keys, i64 query, i64 count) {
-    product({v + key * v_row, 1, v_row}, p + key * BLOCK + query, BLOCK, columns + query, BLOCK, D, count, keys,
+    product(Columns{v + key * v_row, v_row}, p + key * BLOCK + query, BLOCK, columns + query, BLOCK, D, count, keys,
             key == 0 ? into : ADD);
   });
 }
@@ -83,12 +96,16 @@ struct Softmax {
 static void online_softmax(const Meeting& block, float* scores, Softmax& seen, i64 D, float* y_columns) {
   for (i64 query = 0; query < block.columns(); query += LANES) {
     i64 keys = block.keys_of(query);
-    vec old_top = load(seen.top + query), top = old_top;
-    for (i64 key = 0; key < keys; key++) {
+    vec old_top = load(seen.top + query), top = old_top, tops[4] = {top, top, top, top};
+    i64 key = 0, seen_by_all = block.diagonal ? min_of(keys, query + 1) : keys;
+    for (; key + 4 <= seen_by_all; key += 4)
+      for (int i = 0; i < 4; i++) tops[i] = max_of(tops[i], load(scores + (key + i) * BLOCK + query));
+    for (; key < keys; key++) {
       float* at = scores + key * BLOCK + query;
-      if (block.diagonal && key > query) store(at, mask_future(load(at), key, query));
+      if (key >= seen_by_all) store(at, mask_future(load(at), key, query));
       top = max_of(top, load(at));
     }
+    for (int i = 0; i < 4; i++) top = max_of(top, tops[i]);
     vec sum{};
     for (i64 key = 0; key < keys; key++) {
       float* at = scores + key * BLOCK + query;
@@ -139,13 +156,14 @@ INLINE void each_item(const Team& team, i64 items, F f) {
     for (i64 item = piece.begin; item < piece.end; item++) f(item);
 }
 
-// scratch, a thread: q_columns and y_columns [D][BLOCK], scores [BLOCK][BLOCK]
+// scratch, a thread: q_columns, y_columns and k_columns [D][BLOCK], scores [BLOCK][BLOCK]
 static void attention(const attention_args& a, Team& team) {
   i64 T = a.T, H = a.H, D = a.D, C = H * D;
   float scale = LOG2_E / __builtin_sqrtf((float)D);
-  float* q_columns = a.scratch + team.thread * (2 * D + BLOCK) * BLOCK;
+  float* q_columns = a.scratch + team.thread * (3 * D + BLOCK) * BLOCK;
   float* y_columns = q_columns + D * BLOCK;
-  float* scores = y_columns + D * BLOCK;
+  float* k_columns = y_columns + D * BLOCK;
+  float* scores = k_columns + D * BLOCK;
   i64 blocks = ceil_div(T, BLOCK);
   each_item(team, a.B * H * blocks, [&](i64 item) {
     Head head = head_of(a.qkv, item / blocks, T, H, D);
@@ -160,7 +178,7 @@ static void attention(const attention_args& a, Team& team) {
       Meeting block{queries, min_of(BLOCK, T - key), key == first};
       const float *k = head.k + key * head.row, *v = head.v + key * head.row;
       fetch_rows(block, next.q + first * head.row, head.row, D);
-      make_scores(block, k, head.row, q_columns, D, scores);
+      make_scores(block, k, head.row, k_columns, q_columns, D, scores);
       lower_by_distance(block, first - key, slope, scores);
       fetch_rows(block, next.k + first * head.row, head.row, D);
       online_softmax(block, scores, seen, D, key == 0 ? nullptr : y_columns);
@@ -222,19 +240,20 @@ static void softmax_backward(const Meeting& block, const float* lse, const float
 static void add_queries(const Meeting& block, const float* weights, const float* rows, i64 row, i64 D, float* drows,
                         i64 drow) {
   block.each_strip([&](i64 key, i64 keys, i64 query, i64) {
-    product({weights + key * BLOCK + query, BLOCK, 1}, rows + query * row, row, drows + key * drow, drow, keys, D,
+    product(RowsEvery<BLOCK>{weights + key * BLOCK + query}, rows + query * row, row, drows + key * drow, drow, keys, D,
             block.queries - query, block.diagonal ? OVERWRITE : ADD);
   });
 }
 
-// scratch, a thread: q_columns, dy_columns and dq_columns [D][BLOCK], scores and dp [BLOCK][BLOCK]
+// scratch, a thread: q_columns, dy_columns, dq_columns and k_columns [D][BLOCK], scores and dp [BLOCK][BLOCK]
 static void attention_backward(const attention_backward_args& a, Team& team) {
   i64 T = a.T, H = a.H, D = a.D, C = H * D;
   float scale = 1.0f / __builtin_sqrtf((float)D);
-  float* q_columns = a.scratch + team.thread * (3 * D + 2 * BLOCK) * BLOCK;
+  float* q_columns = a.scratch + team.thread * (4 * D + 2 * BLOCK) * BLOCK;
   float* dy_columns = q_columns + D * BLOCK;
   float* dq_columns = dy_columns + D * BLOCK;
-  float* scores = dq_columns + D * BLOCK;
+  float* k_columns = dq_columns + D * BLOCK;
+  float* scores = k_columns + D * BLOCK;
   float* dp = scores + BLOCK * BLOCK;
   each_item(team, a.B * H, [&](i64 item) {
     Head head = head_of(a.qkv, item, T, H, D);
@@ -259,11 +278,11 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
         float *dk = a.dqkv + (k - a.qkv), *dv = a.dqkv + (v - a.qkv);
         fetch_rows(block, a.qkv + next_at, row, D);
         fetch_rows(block, a.dqkv + next_at, row, D);
-        make_scores(block, k, row, q_columns, D, scores);
+        make_scores(block, k, row, k_columns, q_columns, D, scores);
         lower_by_distance(block, first - key, slope, scores);
         fetch_rows(block, a.qkv + next_at + C, row, D);
         fetch_rows(block, a.dqkv + next_at + C, row, D);
-        make_scores(block, v, row, dy_columns, D, dp);
+        make_scores(block, v, row, k_columns, dy_columns, D, dp);
         softmax_backward(block, lse, delta, scores, dp);
         fetch_rows(block, a.qkv + next_at + 2 * C, row, D);
         fetch_rows(block, a.dqkv + next_at + 2 * C, row, D);

@@ -154,12 +154,12 @@ def causal_flops(op: Op, matmuls: int) -> int:
 
 def forward_scratch(op: Op) -> int:
     pieces = op.dim("B") * op.dim("H") * ceil_div(op.dim("T"), BLOCK)
-    return min(SCRATCH_SLICES, pieces) * BLOCK * (2 * op.dim("D") + BLOCK)
+    return min(SCRATCH_SLICES, pieces) * BLOCK * (3 * op.dim("D") + BLOCK)
 
 
 def backward_scratch(op: Op) -> int:
     pieces = op.dim("B") * op.dim("H")
-    return min(SCRATCH_SLICES, pieces) * BLOCK * (3 * op.dim("D") + 2 * BLOCK)
+    return min(SCRATCH_SLICES, pieces) * BLOCK * (4 * op.dim("D") + 2 * BLOCK)
 
 
 # qkv is [N, 3C]: q, k, v side by side, each H heads of D. lse[B,H,T] is each row's log-sum-exp. With `alibi`, head h
