@@ -93,6 +93,21 @@ def of_kernels_on_the_cpu(rows: list[Row]) -> Cells:
     return cells
 
 
+@table("threads")
+def of_threads(rows: list[Row]) -> Cells:
+    """GFLOP/s by the number of threads, all runs of each; those with a commit are from before."""
+    presets, counts = values(rows, "preset"), sorted({row["threads"] for row in rows})
+
+    def runs(name: str, count: int, is_old: bool) -> str:
+        own = [row for row in rows if row["preset"] == name and row["threads"] == count]
+        return ", ".join(f"{row['gflops']:.0f}" for row in own if ("commit" in row) == is_old)
+
+    heads = ["preset", *[f"{count} thread{'s' * (count > 1)}" for count in counts], f"{counts[-1]}, before"]
+    return [heads] + [
+        [name, *[runs(name, count, False) for count in counts], runs(name, counts[-1], True)] for name in presets
+    ]
+
+
 def code(kernels: str) -> str:
     """Names of kernels in a sentence are shown as code."""
     return re.sub(r"\w*_\w+|^(attention|linear|layernorm|adamw)\b", r"`\g<0>`", kernels)
