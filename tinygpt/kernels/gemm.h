@@ -183,32 +183,30 @@ __attribute__((noinline)) static void multiply_tile(const A& a, const float* pan
     panel += panel_step;
   };
 
-  auto add_products = [&]() __attribute__((always_inline)) {
-#pragma unroll
-    for (int s = 0; s < STEPS; s++) add_product();
-  };
-  i64 k = 0, line = 0;
-  for (i64 end = IN_PLACE ? depth - STEPS * TILE_ROWS : 0; k + STEPS <= end; k += STEPS) {
-    __builtin_prefetch(ahead.at + line * CACHE_LINE, 0, 2);
-    if (++line >= ahead.lines) {
-      line = 0;
-      ahead.at += --ahead.rows > 0 ? ahead.stride : 0;
-    }
-    if (ahead.panel)
-      for (int s = 0; s < STEPS; s++, ahead.panel += panel_step)
-        for (int c = 0; c < PANEL; c += CACHE_LINE) __builtin_prefetch(ahead.panel + c, 0, 2);
-    add_products();
-  }
+  constexpr i64 ASKING = STEPS * TILE_ROWS;  // steps to ask for what is expected; as many are left for it to come
+  i64 k = 0, line = 0, ask_from = max_of(0, depth / STEPS * STEPS - 2 * ASKING);
   for (; k + STEPS <= depth; k += STEPS) {
     if constexpr (IN_PLACE) {
-      for (int c = 0; c < PANEL; c += CACHE_LINE) {
-        __builtin_prefetch(expected.out.at + c, 1);
-        __builtin_prefetch(expected.with.at + c, 0);
+      if (k >= ask_from && k < ask_from + ASKING) {
+        for (int c = 0; c < PANEL; c += CACHE_LINE) {
+          __builtin_prefetch(expected.out.at + c, 1);
+          __builtin_prefetch(expected.with.at + c, 0);
+        }
+        expected.out.at += expected.out.stride;
+        expected.with.at += expected.with.stride;
+      } else {
+        __builtin_prefetch(ahead.at + line * CACHE_LINE, 0, 2);
+        if (++line >= ahead.lines) {
+          line = 0;
+          ahead.at += --ahead.rows > 0 ? ahead.stride : 0;
+        }
       }
-      expected.out.at += expected.out.stride;
-      expected.with.at += expected.with.stride;
+      if (ahead.panel)
+        for (int s = 0; s < STEPS; s++, ahead.panel += panel_step)
+          for (int c = 0; c < PANEL; c += CACHE_LINE) __builtin_prefetch(ahead.panel + c, 0, 2);
     }
-    add_products();
+#pragma unroll
+    for (int s = 0; s < STEPS; s++) add_product();
   }
   for (; k < depth; k++) add_product();
 #pragma unroll
