@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from tinygpt.core.config import LoraConfig, RunConfig, SampleConfig
 from tinygpt.core.corpus import check_corpus
@@ -21,12 +21,13 @@ from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, adapting, cut_s
 from tinygpt.core.presets import preset as preset_run
 from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.contract import Engine, run_now
+from tinygpt.core.run.desk import ROWS, Desk
 from tinygpt.core.run.exam import exam_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.sampler import Text
 from tinygpt.core.run.trainer import Host, Trainer
 from tinygpt.core.run.watching import Watcher
-from tinygpt.core.text import StreamDecoder
+from tinygpt.core.text import StreamDecoder, decode
 from tinygpt.data import load_corpus
 from tinygpt.data.corpus import Corpus
 from tinygpt.engines.base import State
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     from tinygpt.engines.base import FloatArray
     from tinygpt.evaluation import Evaluation
     from tinygpt.looking.inside import Look
+
+
+def stops_of(stop: str | Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(text.encode() for text in ([stop] if isinstance(stop, str) else stop))
+
 
 Event = dict[str, Any]  # as `tinygpt train --json` prints them: step, eval, exam, sample, checkpoint, advice
 OnEvent = Callable[[Event], object]
@@ -82,17 +88,43 @@ class Model:
             self._engine = make_engine(self.config, self._choice, weights_alone(self.checkpoint).state)
         return self._engine
 
-    def generate(self, prompt: str = "\n", *, stop: str | Sequence[str] = (), **settings: Any) -> str:
+    @overload
+    def generate(
+        self, prompt: str = "\n", *, stop: str | Sequence[str] = (), count: None = None, **settings: Any
+    ) -> str: ...
+
+    @overload
+    def generate(
+        self, prompt: str = "\n", *, stop: str | Sequence[str] = (), count: int, **settings: Any
+    ) -> list[str]: ...
+
+    def generate(
+        self, prompt: str = "\n", *, stop: str | Sequence[str] = (), count: int | None = None, **settings: Any
+    ) -> str | list[str]:
         """What follows the prompt. `settings` are those of SampleConfig: tokens, temperature, top_k, top_p, seed.
 
-        It ends behind the first text of `stop` that the model writes.
+        It ends behind the first text of `stop` that the model writes. With a `count` it is a list of so many texts,
+        each with the next seed, which are written at once.
         """
-        return "".join(self.stream(prompt, stop=stop, **settings))
+        if count is None:
+            return "".join(self.stream(prompt, stop=stop, **settings))
+        if count < 1:
+            raise TinyGPTError(f"count is how many texts are wanted, at least 1, not {count}")
+        desk = Desk(self.engine, min(count, ROWS))
+        tickets = desk.join_all(count, prompt.encode(), SampleConfig(**settings), stops_of(stop))
+        try:
+            while not desk.empty():
+                run_now(desk.more())
+        finally:
+            run_now(self.engine.make_room(1))
+        for ticket in tickets:
+            if ticket.problem:
+                raise TinyGPTError(ticket.problem)
+        return [decode(ticket.out) for ticket in tickets]
 
     def stream(self, prompt: str = "\n", *, stop: str | Sequence[str] = (), **settings: Any) -> Iterator[str]:
         """The same in whole characters, as they are made. Whoever stops asking stops the model."""
-        stops = tuple(text.encode() for text in ([stop] if isinstance(stop, str) else stop))
-        text = Text(self.engine, self.config.model.ctx, prompt.encode(), SampleConfig(**settings), stops)
+        text = Text(self.engine, self.config.model.ctx, prompt.encode(), SampleConfig(**settings), stops_of(stop))
         decoder = StreamDecoder()
         while made := run_now(text.more(time.perf_counter)):
             piece = decoder.push_all(made)

@@ -53,6 +53,8 @@ def test_a_trained_model_is_the_best_one_and_writes_what_the_engine_does(model: 
     pieces = list(model.stream("the ", tokens=60, temperature=0.5, seed=9))
     assert "".join(pieces) == made.decode("utf-8", "replace") and len(pieces) > 1
     assert model.generate("the ", tokens=60, temperature=0.5, seed=9) == "".join(pieces)
+    several = model.generate("the ", tokens=60, temperature=0.5, seed=9, count=10)
+    assert several == [model.generate("the ", tokens=60, temperature=0.5, seed=9 + i) for i in range(10)]
     stop = made[4:6].decode("ascii")
     cut = model.generate("the ", tokens=60, temperature=0.5, seed=9, stop=["nowhere", stop])
     assert cut.endswith(stop) and "".join(pieces).startswith(cut)

@@ -18,7 +18,7 @@ class Writer:
     """Is told of each text when it begins, and of its bytes as they come."""
 
     def __init__(self) -> None:
-        self.began = self.first = 0.0
+        self.began = self.first = self.last = 0.0
         self.made = b""
 
     def begin(self, prompt: bytes, settings: SampleConfig) -> None:
@@ -26,8 +26,9 @@ class Writer:
 
     def push(self, made: bytes) -> bool:
         """Whether more is wanted."""
+        self.last = time.perf_counter()
         if not self.made:
-            self.first = time.perf_counter()
+            self.first = self.last
         self.made += made
         self.show(made)
         return True
@@ -40,7 +41,7 @@ class Writer:
 
     def times(self) -> dict[str, float]:
         """Seconds until the first byte, which waits for the prompt to be read, and bytes per second behind it."""
-        behind = time.perf_counter() - self.first
+        behind = self.last - self.first
         rate = (len(self.made) - 1) / behind if len(self.made) > 1 and behind > 0 else 0.0
         return {"first_byte_s": round(self.first - self.began, 6), "bytes_per_s": round(rate, 1)}
 

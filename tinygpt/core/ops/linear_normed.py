@@ -1,7 +1,7 @@
 """A layer norm and the linear map that takes it, in one dispatch of a GPU."""
 
 from tinygpt.core.ops.gpu import Dispatch, Target, bound, ceil_div, flag
-from tinygpt.core.ops.linear import takes_tiles
+from tinygpt.core.ops.linear import FEW_ROWS, takes_tiles
 from tinygpt.core.ops.linear_tiles import Product, invocations, shared_bytes, tile_constants, tile_files, tile_of
 from tinygpt.core.ops.op import Op, Tensor
 
@@ -17,7 +17,7 @@ def are_normed(norm: Op, op: Op, target: Target) -> bool:
     """Whether the second op is a linear map of the first, a layer norm, that can make it on its way."""
     if norm.kernel != "layernorm" or op.kernel not in ("linear", "linear_activation"):
         return False
-    if op.tensor("x") is not norm.tensor("y") or op.dim("N") == 1 or op.dim("I") > WIDEST or target.device.f16:
+    if op.tensor("x") is not norm.tensor("y") or op.dim("N") < FEW_ROWS or op.dim("I") > WIDEST or target.device.f16:
         return False
     if op.tensor("residual") or (op.kernel == "linear" and (op.dim("accumulate") or op.scalar("scale") != 1.0)):
         return False

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+ROWS = 8  # for who has no reason to take another number
+
+
 class Ticket(Continuation):
     """A text on a desk: `out` is what it has so far, `ended` whether that is all."""
 
@@ -38,6 +41,12 @@ class Desk:
         ticket = Ticket(self.ctx, prompt, settings, stops)
         self.waiting.append(ticket)
         return ticket
+
+    def join_all(
+        self, count: int, prompt: bytes, settings: SampleConfig, stops: "tuple[bytes, ...]" = ()
+    ) -> "list[Ticket]":
+        """So many texts behind one prompt, each with the next seed."""
+        return [self.join(prompt, settings.replace(seed=settings.seed + number), stops) for number in range(count)]
 
     def leave(self, ticket: Ticket) -> None:
         """No more of this one, at any time; its row is free from the next `more` on."""
