@@ -107,6 +107,7 @@ static void online_softmax(const Meeting& block, float* scores, Softmax& seen, i
     }
     for (int i = 0; i < 4; i++) top = max_of(top, tops[i]);
     vec sum{};
+#pragma unroll 4
     for (i64 key = 0; key < keys; key++) {
       float* at = scores + key * BLOCK + query;
       vec p = exp2(load(at) - top);
@@ -224,14 +225,18 @@ static void softmax_backward(const Meeting& block, const float* lse, const float
   for (i64 query = 0; query < block.columns(); query += LANES) {
     vec row_lse = load(lse + query) * LOG2_E, row_delta = load(delta + query);
     i64 keys = block.keys_of(query);
-    for (i64 key = 0; key < keys; key++) {
+    i64 key = 0, seen_by_all = block.diagonal ? min_of(keys, query + 1) : keys;
+    auto step = [&](bool masked) __attribute__((always_inline)) {
       float *s_at = scores + key * BLOCK + query, *dp_at = dp + key * BLOCK + query;
       vec score = load(s_at);
-      if (block.diagonal && key > query) score = mask_future(score, key, query);
+      if (masked) score = mask_future(score, key, query);
       vec p = exp2(score - row_lse);
       store(s_at, p);
       store(dp_at, p * (load(dp_at) - row_delta));
-    }
+    };
+#pragma unroll 4
+    for (; key < seen_by_all; key++) step(false);
+    for (; key < keys; key++) step(true);
   }
 }
 
