@@ -210,12 +210,12 @@ def of_recipes(rows: list[Row]) -> Cells:
 
 @table("chromium-gpu")
 def of_chromium(rows: list[Row]) -> Cells:
-    best = {(row["preset"], row["engine"]): row["ms_best"] for row in rows}
-    cells = [["preset", "webgpu (wgpu-py), best turn", "webgpu-chromium, best turn", "Chromium / wgpu-py"]]
-    for name in values(rows, "preset"):
-        alone, browser = best[name, "webgpu"], best[name, "webgpu-chromium"]
-        cells.append([name, short(alone), short(browser), f"{browser / alone:.2f}"])
-    return cells
+    engines = ("webgpu", "webgpu-chromium")
+    times = Times(rows, engines)
+    return [["preset", "webgpu (wgpu-py), ms", "webgpu-chromium, ms", "Chromium / wgpu-py"]] + [
+        [name, *(short(times.ms(name, engine)) for engine in engines), f"{times.ratio(name, *engines[::-1]):.2f}"]
+        for name in times.presets
+    ]
 
 
 @table("guards")
