@@ -247,6 +247,15 @@ def of_pytorch(rows: list[Row]) -> Cells:
     ]
 
 
+@table("texts")
+def of_several_texts(rows: list[Row]) -> Cells:
+    presets, counts = values(rows, "preset"), sorted({row["texts"] for row in rows})
+    speed = {(row["preset"], row["texts"]): f"{row['bytes_per_s']:,}" for row in rows}
+    prompt = {row["preset"]: f"{row['prompt_ms']} ms" for row in rows}
+    heads = ["preset", *[f"{count} text{'s' * (count > 1)}" for count in counts], "to read a prompt"]
+    return [heads] + [[name, *[speed[name, count] for count in counts], prompt[name]] for name in presets]
+
+
 def rows_of(name: str) -> list[Row]:
     path = FIGURES / f"{name}.json"
     try:
