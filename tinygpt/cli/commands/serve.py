@@ -14,6 +14,7 @@ from tinygpt.cli.models import MODEL_HELP, merged, open_model, or_newest
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.ops.linear import FEW_ROWS
 from tinygpt.engines.select import EngineChoice, make_engine, settle
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ EXAMPLES = """Examples:
 
 \b
   tinygpt serve shakespeare-huge
-  tinygpt serve shakespeare-small mine=runs/small-notes-1 --rows 16
+  tinygpt serve shakespeare-small mine=runs/small-notes-1 --rows 12
   tinygpt serve shakespeare-small --adapter whale=shakespeare-small+whale.safetensors
   curl localhost:8018/v1/completions -d '{"model": "shakespeare-huge", "prompt": "HAMLET."}'
 """
@@ -53,7 +54,7 @@ def serve(
         int, typer.Option(min=0, max=65535, help="a free one near it if taken", rich_help_panel=SERVING)
     ] = DEFAULT_PORT,
     rows: Annotated[
-        int, typer.Option(min=1, max=64, help="texts that a model writes at once", rich_help_panel=SERVING)
+        int, typer.Option(min=1, max=FEW_ROWS - 1, help="texts that a model writes at once", rich_help_panel=SERVING)
     ] = 8,
     most: Annotated[
         int, typer.Option(min=1, help="texts that a model may have, waiting ones too", rich_help_panel=SERVING)
