@@ -24,6 +24,7 @@ def shipped(config):
     return ablation.losses_of(SHIPPED, config, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", [label for label in ablation.VARIANTS if label != SHIPPED])
 def test_a_variant_trains_alike(label, config, shipped):
     limit = 1e-4 if label == "float16 tiles" else 1e-6
