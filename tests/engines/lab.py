@@ -39,9 +39,13 @@ NAMES = ["spec", "native", "torch", "webgpu", "webgpu-even", "wasm-node", "wasm-
 THREADED = ["native", "wasm-node", "wasm-chromium"]
 
 
-def named(names: list[str]) -> list[Any]:
-    """Parameters of the fixture `lab`."""
-    return [pytest.param(name, marks=pytest.mark.xdist_group(GROUPS[name]) if name in GROUPS else ()) for name in names]
+def named(names: list[str], slow: str = "") -> list[Any]:
+    """Parameters of the fixture `lab`; one may be for `make test-slow`."""
+    marks: dict[str, list[pytest.MarkDecorator]] = {name: [] for name in names}
+    for name in names:
+        marks[name] += [pytest.mark.xdist_group(GROUPS[name])] if name in GROUPS else []
+        marks[name] += [pytest.mark.slow] if name == slow else []
+    return [pytest.param(name, marks=marks[name]) for name in names]
 
 
 class Lab:

@@ -49,6 +49,8 @@ def lab(request):
 
 
 programmed = pytest.mark.parametrize("lab", named([name for name in NAMES if name != "torch"]), indirect=True)
+# SwiftShader compiles each program of it for most of a minute; `webgpu` has the same kernels.
+long_in_chromium = pytest.mark.parametrize("lab", named(NAMES, slow="webgpu-chromium"), indirect=True)
 
 # --- training ------------------------------------------------------------------------------------------------
 
@@ -60,6 +62,7 @@ def test_it_starts_from_the_bytes_of_the_specification(lab, seed):
     assert state.w.tobytes() == initial_weights(lab.config().model, seed).tobytes()
 
 
+@long_in_chromium
 def test_the_overfit_gate(lab):
     """One batch of random bytes whose windows begin differently: a model that can learn, learns it by heart."""
     engine = lab.new(**lab.gate)
@@ -100,6 +103,7 @@ def test_it_trains_and_validates_as_the_specification_does(lab):
     assert metrics[-1].loss < metrics[0].loss - 0.1  # it did train
 
 
+@long_in_chromium
 def test_accumulated_batches_are_one_large_batch(lab):
     engine = lab.engine(grad_accum=3, grad_clip=0.0)
     metrics, state = trained(engine, 5, block=2), state_of(engine)
@@ -136,6 +140,7 @@ def test_a_run_goes_on_to_the_bit_whatever_its_blocks_and_wherever_it_is_resumed
     assert bytes_of(state_of(fresh)) == after
 
 
+@long_in_chromium
 def test_muon_steps_as_the_specification_does_and_goes_on_to_the_bit(lab):
     changes = {"optimizer": "muon", "weight_decay": 0.3, "ns_steps": 6, "grad_accum": 2}
     engine = lab.engine(**changes)
