@@ -78,18 +78,19 @@ class CaseRun:
 
 
 def case_runs(device):
-    """The cases in two parts: SwiftShader compiles slowly, so of each kind of pipeline the first stands alone."""
+    """The cases in two parts: SwiftShader compiles slowly, so of each kernel the first of a kind stands alone."""
     buffers, pipelines = Buffers(), Pipelines()
     runs = [CaseRun(kernel, dims, device, buffers, pipelines) for kernel, dims in ALL_CASES if kernel not in CPU_ONLY]
-    firsts, others, first_of = [], [], {}
+    firsts, others, compiled, covered = [], [], set(), set()
     for run in runs:
-        used = {words[0]: pipelines.made[words[0]] for words in run.words}
-        kinds = {number: (*made["files"], made["entry"]) for number, made in used.items()}
-        if all(first_of.get(kind, number) == number for number, kind in kinds.items()):
-            first_of.update({kind: number for number, kind in kinds.items()})
-            firsts.append(run)
-        else:
+        numbers = {words[0] for words in run.words}
+        kinds = {(run.kernel, *made["files"], made["entry"]) for made in (pipelines.made[i] for i in numbers)}
+        if kinds <= covered and not numbers <= compiled:
             others.append(run)
+        else:
+            firsts.append(run)
+            compiled |= numbers
+            covered |= kinds
     return buffers, pipelines, firsts, others
 
 
