@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any
@@ -251,7 +252,8 @@ def storm(server: Served, alone: Any, clients: int, requests: int) -> None:
         await asyncio.gather(*[work() for _ in range(clients)])
         await client.close()
 
-    asyncio.run(go())
+    with ThreadPoolExecutor(1) as elsewhere:  # Playwright's tests leave a loop running in this thread
+        elsewhere.submit(lambda: asyncio.run(go())).result()
 
 
 def test_many_clients_at_once(server: Served, alone: Any) -> None:
