@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tinygpt.cli import options
-from tinygpt.cli.models import MODEL_HELP, merged, open_model, or_newest
+from tinygpt.cli.models import MODEL_HELP, merged, on_engine, open_model, or_newest
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.linear import FEW_ROWS
-from tinygpt.engines.select import EngineChoice, make_engine, settle
+from tinygpt.engines.auto import Work
+from tinygpt.engines.select import EngineChoice
 
 if TYPE_CHECKING:
     from tinygpt.core.run.contract import Engine
@@ -88,11 +89,8 @@ def serve(
 
 
 def open_engine(checkpoint: Checkpoint, choice: EngineChoice) -> Engine:
-    from tinygpt.engines.auto import Work
-    from tinygpt.formats.checkpoint import weights_alone
-
-    settled, _ = settle(choice, checkpoint.config, Work(0))
-    return make_engine(checkpoint.config, settled, weights_alone(checkpoint).state)
+    engine, _ = on_engine(checkpoint, choice, Work())
+    return engine
 
 
 def named_models(models: list[str], adapters: list[str]) -> dict[str, Checkpoint]:
