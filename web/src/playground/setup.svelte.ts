@@ -1,0 +1,60 @@
+// What the user has chosen for the next run, wherever on the page: size, text, engine, settings.
+import { corpus } from "../lib/corpus";
+import { isFixed, presetNamed, site } from "../lib/site";
+import type { Changes, EngineName } from "../engine/protocol";
+import { defaultEngine } from "./engines";
+import type { Machine, Values } from "./kinds";
+import type { Run } from "./run.svelte";
+
+/** Where the text comes from: the site's own corpus, or the user's bytes. */
+export type Source = "corpus" | "own";
+
+/** The row of the size table that stands for the model in hand. */
+export const IN_HAND = "in hand";
+
+export class Setup {
+  preset = $state(site.defaultPreset); // of a new model
+  chosen = $state(site.defaultPreset); // the preset, or the model in hand
+  recipe = $state(site.defaultRecipe);
+  source = $state<Source>("corpus");
+  pasted = $state("");
+  file = $state<File | null>(null);
+  values = $state<Values>({});
+  steps = $state<number | null>(null);
+  threads = $state<number | null>(null);
+  chosenEngine = $state<EngineName | null>(null);
+
+  private readonly run: Run;
+
+  readonly engine: EngineName = $derived.by(() => this.chosenEngine ?? defaultEngine(this.run.capabilities));
+  readonly goingOn = $derived.by(() => this.chosen === IN_HAND && this.run.model !== null);
+  readonly usually = $derived.by(() => presetNamed(this.preset, this.recipe));
+  readonly usualSteps = $derived.by(() => (this.goingOn ? this.run.nextGoal : Number(this.usually.train["steps"])));
+  readonly textBytes = $derived.by(() => (this.source === "corpus" ? site.corpus.bytes : (this.file?.size ?? new Blob([this.pasted]).size)));
+
+  constructor(run: Run) {
+    this.run = run;
+  }
+
+  get machine(): Machine {
+    return { engine: this.engine, threads: this.threads ?? 0 };
+  }
+
+  choose(row: string): void {
+    this.chosen = row;
+    if (row !== IN_HAND) this.preset = row;
+    this.steps = null;
+  }
+
+  async text(): Promise<Uint8Array<ArrayBuffer>> {
+    if (this.source === "corpus") return corpus();
+    return this.file ? new Uint8Array(await this.file.arrayBuffer()) : new TextEncoder().encode(this.pasted);
+  }
+
+  /** Settings that differ from what the preset, or the model in hand, would have. */
+  changes(): Changes {
+    const filled = Object.entries(this.values).filter((entry): entry is [string, number | string] => (entry[1] ?? "") !== "");
+    const stated = Object.fromEntries(filled.filter(([name]) => !this.goingOn || !isFixed(name)));
+    return { ...stated, steps: this.steps ?? this.usualSteps };
+  }
+}

@@ -1,0 +1,9 @@
+// What the page can show, in the order of its tabs; the address names one: "#write".
+export const VIEWS = [{ name: "train", title: "Train" }] as const;
+
+export type View = (typeof VIEWS)[number]["name"];
+
+/** The first where the address names none. */
+export function viewIn(hash: string): View {
+  return VIEWS.find(({ name }) => hash === `#${name}`)?.name ?? VIEWS[0].name;
+}
