@@ -48,6 +48,7 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
     ".wasm": "application/wasm",
+    ".webmanifest": "application/manifest+json; charset=utf-8",
     ".wgsl": "text/plain; charset=utf-8",
 }
 

@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, preset
 from tinygpt.headers import HEADERS_FILE, allow_inline
+from tinygpt.hosting import addressed, settle, write_service_worker
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
@@ -38,11 +40,14 @@ INPUTS = (
     "tinygpt/data/assembled.py",
     "tinygpt/kernels/*",
     "tinygpt/headers.py",
+    "tinygpt/hosting.py",
     "tinygpt/site.py",
     "tinygpt/zoo/models/*",
 )
+KERNELS = WEB / "public" / "kernels"
 GENERATED = WEB / "src" / "generated"
 ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
+STRIP_TYPES = WEB / "scripts" / "strip-types.mjs"
 SVELTE_CHECK = WEB / "node_modules" / "svelte-check" / "bin" / "svelte-check"
 
 
@@ -68,12 +73,13 @@ def facts() -> dict[str, Any]:
         for field in section.FIELDS
     ]
     info = corpus_info(DEFAULT_CORPUS)
+    text = load_corpus(DEFAULT_CORPUS).text
     corpus = {
         "name": info.name,
         "title": info.title,
         "description": info.description,
-        "file": f"corpora/{info.name}.txt",
-        "bytes": len(load_corpus(DEFAULT_CORPUS).text),
+        "file": addressed(f"corpora/{info.name}.txt", text),
+        "bytes": len(text),
     }
     return {
         "version": __version__,
@@ -88,13 +94,15 @@ def facts() -> dict[str, Any]:
 
 
 def generate() -> None:
-    """Write what the page takes from Python: its facts, the default corpus, the models."""
+    """Write what the page takes from Python: its facts, where its kernels are, the default corpus, the models."""
     from tinygpt.data import load_corpus
 
     GENERATED.mkdir(parents=True, exist_ok=True)
     stated = facts()
     (GENERATED / "site.json").write_text(json.dumps(stated, indent=1) + "\n", encoding="utf-8")
-    corpus = WEB / "public" / stated["corpus"]["file"]
+    compiled = {path.name: addressed(f"kernels/{path.name}", path.read_bytes()) for path in sorted(KERNELS.glob("*"))}
+    (GENERATED / "kernels.json").write_text(json.dumps(compiled), encoding="utf-8")
+    corpus = WEB / "public" / stated["corpus"]["file"].partition("?")[0]
     corpus.parent.mkdir(parents=True, exist_ok=True)
     corpus.write_bytes(load_corpus(stated["corpus"]["name"]).text)
     write_models(WEB / "public")
@@ -111,7 +119,7 @@ def write_models(site: Path) -> None:
         shutil.copyfile(path, folder / path.name)
         (folder / f"{name}.json").write_text(json.dumps(card), encoding="utf-8")
         shown = {key: card[key] for key in ("name", "title", "parameters", "bytes")}
-        rows.append({**shown, "file": f"models/{path.name}"})
+        rows.append({**shown, "file": addressed(f"models/{path.name}", path.read_bytes())})
     (folder / "list.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
@@ -135,11 +143,12 @@ def build() -> Path:
     with one_at_a_time():
         if not is_fresh():
             inputs = digest()
-            kernels = WEB / "public" / "kernels"
-            run([sys.executable, "-m", "tinygpt.kernels.wasm", str(kernels)], ROOT)
+            run([sys.executable, "-m", "tinygpt.kernels.wasm", str(KERNELS)], ROOT)
             generate()
             run(node(ASTRO, "build", "--outDir", str(DIST)), WEB)
             state_headers()
+            settle(DIST)
+            write_service_worker(DIST, service_worker())
             STAMP.write_text(inputs, encoding="utf-8")
     return DIST
 
@@ -149,6 +158,13 @@ def state_headers() -> None:
     pages = (path.read_text(encoding="utf-8") for path in sorted(DIST.rglob("*.html")))
     stated = DIST / HEADERS_FILE
     stated.write_text(allow_inline(stated.read_text(encoding="utf-8"), pages), encoding="utf-8")
+
+
+def service_worker() -> str:
+    """Its script, without types."""
+    with tempfile.TemporaryDirectory() as folder:
+        run([*node(STRIP_TYPES, str(WEB / "src" / "offline"), folder)], WEB)
+        return (Path(folder) / "serviceworker.ts").read_text(encoding="utf-8")
 
 
 def check() -> None:

@@ -16,5 +16,6 @@ export default defineConfig({
     server: { fs: { allow: [".."] } }, // the worker takes tinygpt/core from the package's own files
     worker: { format: "es" },
     build: { target: "es2023" },
+    experimental: { renderBuiltUrl: () => ({ relative: true }) }, // the site may lie anywhere on its host
   },
 });

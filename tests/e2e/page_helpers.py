@@ -25,7 +25,8 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
 
     def opened(isolated: bool = True, prepare: Callable[[Page], object] = lambda page: None) -> Page:
         sites.append(site := Site(dist, isolated=isolated).__enter__())
-        pages.append(page := browser.new_page())
+        # A service worker would isolate the page.
+        pages.append(page := browser.new_page(service_workers="allow" if isolated else "block"))
         page.set_default_timeout(PATIENCE)
         page.on(
             "request", lambda sent: None if sent.url.startswith((site.url, "blob:")) else elsewhere.append(sent.url)

@@ -113,13 +113,15 @@ def chromium_command() -> list[str]:
 def browser_files() -> Path:
     """A folder with the engine's TypeScript as browsers run it: the types are gone."""
     digest = hashlib.sha256()
-    for path in sorted((WEB / "src" / "engine").glob("*.ts")):
+    engine = WEB / "src" / "engine"
+    for path in sorted(engine.glob("*.ts")):
         digest.update(path.name.encode() + path.read_bytes())
     folder = cache_dir("web") / digest.hexdigest()[:16]
     if not folder.exists():
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
             made = Path(temporary) / "engine"
-            command = [*node_command(), "--no-warnings", str(WEB / "scripts" / "strip-types.mjs"), str(made)]
+            strip = str(WEB / "scripts" / "strip-types.mjs")
+            command = [*node_command(), "--no-warnings", strip, str(engine), str(made)]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 raise TinyGPTError(f"the engine's TypeScript could not be prepared: {done.stderr.strip()}")

@@ -20,7 +20,8 @@ def play(
     ),
     open: Annotated[bool, typer.Option("--open/--no-open", help="open a browser")] = True,
     isolated: Annotated[
-        bool, typer.Option("--isolated/--not-isolated", help="let the page share memory among threads")
+        bool,
+        typer.Option("--isolated/--not-isolated", help="send the headers that let the page share memory among threads"),
     ] = True,
 ) -> None:
     """Serve the page that trains in a browser tab; `make play` builds it first."""

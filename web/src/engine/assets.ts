@@ -1,6 +1,6 @@
 // What the worker needs of the site: bundled with it, or fetched once and kept, so that a model in the tab outlives the server.
 import wasmUrl from "@micropython/micropython-webassembly-pyscript/micropython.wasm?url";
-import { runnableBuilds } from "./features.ts";
+import { kernelAddress, kernelsHere } from "../lib/kernels.ts";
 import { startPython, type Python } from "./python.ts";
 
 const SOURCES = import.meta.glob<string>(["../../../tinygpt/__init__.py", "../../../tinygpt/core/**/*.py"], {
@@ -9,6 +9,8 @@ const SOURCES = import.meta.glob<string>(["../../../tinygpt/__init__.py", "../..
   eager: true,
 });
 const SHADERS = import.meta.glob<string>("../../../tinygpt/kernels/*.wgsl", { query: "?raw", import: "default", eager: true });
+
+const LATER = 5000; // ms: when the page is there
 
 const fetched = new Map<string, Promise<ArrayBuffer>>();
 
@@ -25,7 +27,7 @@ export function kernels(file: string): Promise<ArrayBuffer> {
 async function fetchKernels(file: string): Promise<ArrayBuffer> {
   let response: Response;
   try {
-    response = await fetch(`${import.meta.env.BASE_URL.replace(/\/$/, "")}/kernels/${file}`);
+    response = await fetch(kernelAddress(file));
   } catch {
     throw new Error(`the kernels ${file} cannot be fetched: the site's server does not answer`);
   }
@@ -33,11 +35,15 @@ async function fetchKernels(file: string): Promise<ArrayBuffer> {
   return response.arrayBuffer();
 }
 
-/** Fetches what a run on this browser's best build may need, and the module that draws start values for a GPU. */
+/** Fetches the module of an ordinary run at once, and whatever another may need a little later. */
 export function fetchAhead(): void {
-  const [best] = runnableBuilds();
-  const files = new Set(["scalar.wasm", ...["", "-threads", "-64", "-threads-64"].map((kind) => `${best}${kind}.wasm`)]);
-  for (const file of files) kernels(file).catch(() => undefined); // said when it is needed
+  const [first, ...rest] = kernelsHere();
+  if (first) fetchQuietly(first);
+  setTimeout(() => rest.forEach(fetchQuietly), LATER);
+}
+
+function fetchQuietly(file: string): void {
+  kernels(file).catch(() => undefined); // said when it is needed
 }
 
 export async function shaders(file: string): Promise<string> {

@@ -1,4 +1,5 @@
 // Files of the site's own server.
+import { ROOT } from "./root";
 
 /** A sentence for the user. */
 export class NotServed extends Error {}
@@ -7,7 +8,7 @@ export class NotServed extends Error {}
 export async function fetched(path: string, what: string, instead: string): Promise<Uint8Array<ArrayBuffer>> {
   let answer: Response;
   try {
-    answer = await fetch(`${import.meta.env.BASE_URL}${path}`);
+    answer = await fetch(ROOT + path);
   } catch {
     throw new NotServed(`${what} cannot be fetched: the server does not answer. Start it again, or ${instead}.`);
   }
