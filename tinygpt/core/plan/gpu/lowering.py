@@ -5,6 +5,7 @@ from tinygpt.core.ops.gpu import Device, Dispatch, Target, ceil_div
 from tinygpt.core.ops.linear import are_pair, backward
 from tinygpt.core.ops.linear_normed import are_normed, normed_linear
 from tinygpt.core.ops.op import Op, Program, Tensor
+from tinygpt.core.ops.qk_turn import are_turned, turned
 from tinygpt.core.plan.gpu.memory import FLAT, GpuPlan, base_segments_of, plan_gpu, segments_of
 from tinygpt.core.plan.gpu.playbook import Pipelines, words
 from tinygpt.core.plan.layout import Layout, aligned
@@ -42,6 +43,8 @@ def lower_program(program: Program, target: Target) -> list[Dispatch]:
             made, ops = backward(op, next_op, target), [index, index + 1]
         elif are_normed(op, next_op, target):
             made, ops = normed_linear(op, next_op, target), [index, index + 1]
+        elif are_turned(op, next_op):
+            made, ops = turned(op, next_op, target), [index, index + 1]
         else:
             made = op.declared.dispatch(op, target)
         for dispatch in made:
