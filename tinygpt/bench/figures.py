@@ -183,6 +183,19 @@ def of_the_gpu(rows: list[Row]) -> Cells:
     ]
 
 
+@table("float32-gpu")
+def of_float32_on_the_gpu(rows: list[Row]) -> Cells:
+    ours, same, tensor = engines = ("webgpu", "torch:cuda:float32:compile", "torch:cuda:tf32:compile")
+    times = Times(rows, engines)
+    heads = ["preset", "webgpu, float32", "PyTorch's graph, float32", "its graph, TF32"]
+    return [[*heads, "webgpu / float32", "webgpu / TF32"]] + [
+        [name]
+        + [short(times.ms(name, engine)) for engine in engines]
+        + [f"{times.ratio(name, ours, graph):.2f}" for graph in (same, tensor)]
+        for name in times.presets
+    ]
+
+
 @table("gpu-profile")
 def of_kernels_on_the_gpu(rows: list[Row]) -> Cells:
     return [["kernel", "calls", "ms", "share", "TFLOP/s"]] + [
