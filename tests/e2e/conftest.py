@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from page_helpers import PATIENCE, OpenPage, opener
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from tinygpt.engines.runner import find_chromium, webgpu_flags
 from tinygpt.site import build
@@ -28,21 +28,26 @@ def dist() -> Path:
 
 
 @pytest.fixture(scope="session")
-def launch() -> Iterator[Callable[[list[str]], Browser]]:
-    """Starts a browser with further flags."""
+def playwright() -> Iterator[Playwright]:
     expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def launch(playwright: Playwright) -> Iterator[Callable[[list[str]], Browser]]:
+    """Starts a browser with further flags."""
     chromium = find_chromium()
     assert chromium is not None, "these tests drive Chromium; install it, or run make setup"
     browsers: list[Browser] = []
-    with sync_playwright() as playwright:
 
-        def launched(flags: list[str]) -> Browser:
-            browsers.append(playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags]))
-            return browsers[-1]
+    def launched(flags: list[str]) -> Browser:
+        browsers.append(playwright.chromium.launch(executable_path=chromium, args=[*FLAGS, *flags]))
+        return browsers[-1]
 
-        yield launched
-        for browser in browsers:
-            browser.close()
+    yield launched
+    for browser in browsers:
+        browser.close()
 
 
 @pytest.fixture(scope="session")

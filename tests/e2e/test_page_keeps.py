@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from page_helpers import OpenPage, press, save, stat, step, stop, wait_for_step
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Page, expect
 
 from tinygpt.formats import load_tinygpt
 
@@ -22,24 +22,11 @@ def train_tiny(page: Page, least: int = 5) -> int:
 
 
 def assert_in_hand(page: Page, at: int) -> None:
-    expect(page.get_by_text(f"step {at}, not saved")).to_be_visible()
+    expect(page.get_by_text(f"step {at}, kept in this browser")).to_be_visible()
     assert step(page) == at
     page.locator("#prompt").fill("To be")
     press(page, "Write")
     expect(page.locator("article pre").first).to_have_text(re.compile("^To be"))
-
-
-def leaving(page: Page) -> list[str]:
-    """What the browser asks when the page is left: nothing, or whether to leave."""
-    asked: list[str] = []
-
-    def answer(dialog: Dialog) -> None:
-        asked.append(dialog.type)
-        dialog.accept()
-
-    page.on("dialog", answer)
-    page.reload()
-    return asked
 
 
 def own_text(page: Page, text: str) -> None:
@@ -83,30 +70,6 @@ def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_pa
     press(page, "Continue")
     wait_for_step(page, at + 5)
     stop(page)
-
-
-def test_a_save_on_the_way_counts_for_its_step_only(open_page: OpenPage, tmp_path: Path) -> None:
-    page = open_page()
-    page.get_by_label("tiny", exact=True).check()
-    press(page, "Train")
-    wait_for_step(page, 5)
-    saved = save(page, tmp_path)
-    wait_for_step(page, load_tinygpt(saved).state.step + 5)
-    at = stop(page)
-    expect(page.get_by_text(f"step {at}, not saved")).to_be_visible()
-    assert load_tinygpt(save(page, tmp_path)).state.step == at
-    expect(page.get_by_text("not saved")).to_have_count(0)
-    assert leaving(page) == []
-
-
-def test_leaving_an_unsaved_model_is_asked_about(open_page: OpenPage, tmp_path: Path) -> None:
-    page = open_page()
-    page.get_by_label("tiny", exact=True).check()
-    press(page, "Train")
-    wait_for_step(page, 5)
-    saved = save(page, tmp_path)
-    wait_for_step(page, load_tinygpt(saved).state.step + 5)
-    assert leaving(page) == ["beforeunload"]
 
 
 def test_after_a_divergence_page_and_file_are_at_the_step_that_was_kept(open_page: OpenPage, tmp_path: Path) -> None:

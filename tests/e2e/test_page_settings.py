@@ -169,4 +169,4 @@ def test_a_model_that_may_not_fit_is_asked_about_before_memory_is_taken(
             "10.8 GB of memory, but this machine has 2.15 GB", timeout=60_000
         )
     assert step(page) == at
-    expect(page.get_by_text(f"step {at}, not saved")).to_be_visible()
+    expect(page.get_by_text(f"step {at}, kept in this browser")).to_be_visible()

@@ -68,7 +68,7 @@ async function run(request, state, requests, lastStep) {
       const stated = JSON.parse(header);
       file = await writeModelFile(stated, stated.rng.step, await body());
     },
-    keep: () => undefined,
+    keep: async () => "null",
     sampled: (text) => events.push({ event: "sampled", text }),
     refused: (message) => events.push({ event: "refused", message }),
   };

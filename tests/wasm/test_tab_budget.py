@@ -35,7 +35,7 @@ const page = {
   emit: (event) => { events.push(JSON.parse(event)); if (events.at(-1).event === "option") left--; },
   stopping: () => left <= 0,
   requests: () => "[]",
-  keep: () => undefined,
+  keep: async () => "null",
 };
 const began = page.now();
 const budget = python.budget({ bytes: text.length, ...REQUEST });

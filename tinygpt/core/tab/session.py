@@ -21,6 +21,7 @@ from tinygpt.core.run.sampler import generate
 from tinygpt.core.run.trainer import Diverged, Host, Trainer
 from tinygpt.core.tab.budget import Timed
 from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState
+from tinygpt.core.tab.shelf import Keeping, problem_text
 from tinygpt.core.text import decode
 from tinygpt.core.wording import in_labels
 
@@ -30,22 +31,16 @@ if TYPE_CHECKING:
 
 
 DEEPEST = 64  # layers: planning takes their square, and in a tab already half a minute
-
-# A run may diverge and a GPU may be lost at any time, so a state is kept now and then: this often (in seconds), and
-# never for more than a twentieth of the time. One that is larger than this many bytes is not.
-KEEP_FIRST = 5.0
-KEEP_EVERY = 30.0
-KEEP_SHARE = 20
-KEEP_LARGEST = 2**30
+NOTHING_KEPT = {"records": [None, None], "snapshots": [], "durable": False}
+NO_MEMORY = ["", "there is no memory for a copy of it"]
 
 
 class TabHost(Host):
-    """Checkpoints are states in the page's memory, and come by the clock."""
+    """Checkpoints lie in the browser's storage (shelf.py), and come by the clock."""
 
     def __init__(self, session: "Session") -> None:
         self.session = session
         self.page = session.page
-        self.keep_at = self.now() + KEEP_FIRST
 
     def now(self) -> float:
         return float(self.page.now())
@@ -53,6 +48,8 @@ class TabHost(Host):
     def emit(self, event: "dict[str, Any]") -> None:
         if event["event"] == "advice":
             event["text"] = in_labels(event["text"])
+        elif event["event"] == "eval":
+            self.session.keeping.validated(event["step"], event["val_loss"])
         self.page.emit(json.dumps(event))
 
     def emit_steps(self, events: "list[dict[str, Any]]") -> None:
@@ -69,28 +66,36 @@ class TabHost(Host):
         return bool(self.page.stopping())
 
     def checkpoint_due(self, step: int, every: int) -> bool:
-        if self.now() < self.keep_at or not self.session.keepable:
-            return False
-        self.keep_at = self.now()
-        return True
+        return self.session.keeping.due(self.now(), step)
 
     def keeps(self, kind: str) -> bool:
         """A start can be made again, and an end is kept once the page has heard of it (`Session.keep_end`)."""
         return False
 
     async def save(self, kind: str, state: "TabState | None", progress: Progress) -> bool:
-        took = self.now() - self.keep_at
-        self.keep_at = self.now() + max(KEEP_EVERY, KEEP_SHARE * took)
-        if state is None:
-            return False
-        self.session.kept = state
-        self.page.keep(json.dumps(self.session.header(progress)), state.held.handle)
-        return True
+        session, keeping = self.session, self.session.keeping
+        order = keeping.order(progress, session.record())
+        order["header"] = session.header(progress)
+        fault = NO_MEMORY
+        if state is not None:
+            fault = json.loads(await self.page.keep(json.dumps(order), state.held.handle))
+        if fault is None:
+            keeping.kept(self.now(), order)
+            session.origin = None
+            return True
+        keeping.failed(self.now(), order)
+        self.emit({"event": "unkept", "step": progress.step, "text": problem_text(fault[0], fault[1], keeping.step)})
+        return False
 
     async def go_back(self) -> None:
-        engine, kept = self.session.engine, self.session.kept
-        if engine is not None:
-            await (engine.restart() if kept is None else engine.import_state(kept))
+        session = self.session
+        if session.keeping.step is None or session.origin is not None:
+            await (session.engine.restart() if session.origin is None else session.engine.import_state(session.origin))
+            return
+        handle = await self.page.kept(session.keeping.step)
+        if handle is None:
+            raise TinyGPTError("the model that was kept cannot be read any more; load a file, or train anew")
+        await session.engine.import_state(TabState(session.keeping.step, Held(handle, session.state_bytes)))
 
 
 def labelled(call: "Any") -> "Any":
@@ -111,7 +116,7 @@ class Session:
     The request: preset and recipe, changes, bytes (of the corpus; none where the model only writes); what it goes on
     `from`: a file as tab/file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else
     WebAssembly is; `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own;
-    `budget` as tab/budget.py states it, where that has chosen the run.
+    `budget` as tab/budget.py states it, where that has chosen the run; `kept`, what its folder holds (shelf.py).
     """
 
     @labelled
@@ -145,7 +150,9 @@ class Session:
         self.parameters = parameter_count(self.config.model)
         self.slots = slot_names(self.config.train)
         self.resumed = origin is not None
-        self.kept: TabState | None = None  # where a run that diverges goes back to; None: to its start values
+        self.keeping = Keeping(asked.get("kept") or NOTHING_KEPT, self.state_bytes, self.config.train.steps)
+        # What a run that diverges goes back to until it has kept a state of its own; None: to its start values.
+        self.origin: TabState | None = None
         self.engine: Any = None  # a TabEngine, once it is open
         self.page: Any = None
 
@@ -174,22 +181,18 @@ class Session:
 
     def needed(self, player: int) -> int:
         """Bytes: what the player takes, and the states that are kept meanwhile."""
-        return player + (2 * self.state_bytes if self.trains and self.keepable else 0)
+        return player + (2 * self.state_bytes if self.trains and self.keeping.able else 0)
 
     @property
     def state_bytes(self) -> int:
         return 4 * (1 + len(self.slots)) * self.parameters
 
-    @property
-    def keepable(self) -> bool:
-        return self.state_bytes <= KEEP_LARGEST
-
     async def open(self, page: "Any", train: "Any", val: "Any", state: "Any") -> None:
         """Take memory, the texts, and the state to go on from (null: start values)."""
         self.page = self.machine.page = page
         if self.resumed:
-            self.kept = TabState(self.progress.step, Held(state, self.state_bytes), len(self.found_slots) > 0)
-        self.engine = TabEngine(self.config, self.machine, self.kept, self)
+            self.origin = TabState(self.progress.step, Held(state, self.state_bytes), len(self.found_slots) > 0)
+        self.engine = TabEngine(self.config, self.machine, self.origin, self)
         if self.trains:
             await self.engine.load_corpus(Held(train, self.train_bytes), Held(val, self.val_bytes))
         else:
@@ -200,6 +203,7 @@ class Session:
     async def train(self) -> str:
         """JSON: why it ended and at which step, or the sentence of an error."""
         host = TabHost(self)
+        self.keeping.begin(host.now())
         try:
             sizes = self.train_bytes, self.val_bytes
             coach = coach_of(self.config, self.train_bytes)
@@ -218,16 +222,21 @@ class Session:
             return json.dumps({"error": in_labels(str(error))})
 
     async def keep_end(self) -> None:
-        """What a GPU holds when a run has ended could be lost with it."""
-        if self.machine.device is not None and self.keepable and self.progress.step > 0:
-            await TabHost(self).save("last", await self.engine.export_state(), self.progress)
+        """Where the run has ended, unless that is kept."""
+        step, host = self.progress.step, TabHost(self)
+        if self.keeping.able and self.keeping.step != step and step > 0:
+            self.keeping.began = host.now()
+            if await host.save("last", await self.engine.export_state(), self.progress):
+                host.emit({"event": "checkpoint", "step": step, "kind": "last"})
 
     async def attend(self) -> None:
-        """Do what the page has asked for: {"type": "save"} or {"type": "sample", "prompt", "settings"}."""
+        """Do what the page has asked for: to save, to keep, or by {"type": "sample", "prompt", "settings"} to write."""
         for request in json.loads(self.page.requests()):
             try:
                 if request["type"] == "save":
                     await self.page.save(self.header_text())
+                elif request["type"] == "keep":
+                    self.keeping.hurry()
                 else:
                     settings = SampleConfig(**request["settings"])
                     made = await generate(self.engine, self.config.model.ctx, request["prompt"].encode(), settings)
@@ -244,6 +253,10 @@ class Session:
     def state_places(self) -> str:
         """Where the state of a model file lies, behind its step."""
         return json.dumps(self.engine.file_places() if self.engine is not None else [])
+
+    def record(self) -> "dict[str, Any]":
+        """What the record of a checkpoint says beside its progress."""
+        return {"config": self.config.as_dict(), "parameters": self.parameters, "engine": self.machine.name}
 
     def header_text(self) -> str:
         return json.dumps(self.header(self.progress))

@@ -61,7 +61,10 @@ export type ToWorker =
       preset: string;
       recipe: string;
       changes: Changes;
-      text: Uint8Array<ArrayBuffer>; // the whole corpus; core splits off the validation part
+      text: Uint8Array<ArrayBuffer> | string; // the whole corpus, of which core splits off the validation part, or the sha256 of one that is kept
+      title?: string; // what the run is called in the library, and its text
+      textName?: string;
+      run?: string; // that goes on; absent: a new one
       engine?: EngineName; // absent: WebAssembly
       threads?: number; // of WebAssembly; 0 or absent: as many as the machine has
       build?: WasmBuild; // absent: the best one that runs
@@ -72,6 +75,14 @@ export type ToWorker =
   | { type: "check"; name: string; bytes: Uint8Array<ArrayBuffer> } // a .tinygpt file, which comes back with the answer
   | { type: "open"; resume: Uint8Array<ArrayBuffer>; engine: EngineName; threads: number; sure?: boolean } // takes a file's model to the worker, to write
   | { type: "stop" } // ends the run after the step in progress
+  | { type: "library" } // answered by "library", as the next three are
+  | { type: "rename"; run: string; title: string }
+  | { type: "delete"; run: string }
+  | { type: "compare"; runs: string[] }
+  | { type: "take"; run: string; step?: number } // a run's model, answered by "checked"; of an earlier step: as a run that leaves it there
+  | { type: "export"; runs: string[] } // answered by "exported"
+  | { type: "travel"; run: string; prompt: string; settings: Changes } // a text of each of its snapshots, answered by "travelled" each
+  | { type: "keep" } // the run under way, soon: the tab may be gone
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
 
@@ -87,6 +98,7 @@ export type CoreEvent =
   | { event: "sample"; step: number; text: string }
   | { event: "advice"; step: number; kind: string; text: string } // what looks wrong and what to try
   | { event: "checkpoint"; step: number; kind: "last" | "best" }
+  | { event: "unkept"; step: number; text: string } // why the run could not be kept just now
   | { event: "option"; option: BudgetOption } // a budget has measured a size
   | { event: "retime"; step: number; steps: number } // a run within a budget has another length
   | { event: "verdict"; predicted: Expected; reached: number; retimed?: number; off: number }; // how good a prediction was
@@ -127,6 +139,51 @@ export interface CheckedFile {
   history: [step: number, loss: number][];
   sample: string;
   leftOut: string; // a sentence on what was not understood, or nothing
+  kept?: KeptRun;
+}
+
+/** A text that is kept in the browser's storage. */
+export interface KeptText {
+  sha256: string;
+  bytes: number;
+  name: string;
+}
+
+/** A run that the library has, as it stands. */
+export interface KeptRun {
+  run: string;
+  title: string;
+  text: KeptText;
+  events: CoreEvent[]; // up to there
+}
+
+/** A run in the library: core/tab/shelf.py. */
+export interface Shelved {
+  id: string;
+  title: string;
+  created: string;
+  savedAt: string;
+  forked: { run: string; title: string; step: number } | null;
+  text: KeptText;
+  step: number;
+  steps: number;
+  loss: number | null;
+  best: number | null;
+  config: RunConfig;
+  parameters: number;
+  engine: EngineName;
+  history: [step: number, loss: number][];
+  validations: [step: number, loss: number][];
+  stops: { step: number; loss: number | null }[]; // that can be gone back to, the last one among them
+  bytes: number;
+  elsewhere: boolean; // open in another tab
+}
+
+export interface Library {
+  durable: boolean; // whether it outlives the tab
+  runs: Shelved[]; // the newest first
+  used: number | null; // bytes of this site's storage, and how many it may have
+  available: number | null;
 }
 
 export type FromWorker =
@@ -135,6 +192,7 @@ export type FromWorker =
   | { type: "progress"; made: number; of: number } // kernels compiled for the GPU
   | {
       type: "started" | "opened";
+      run: string;
       config: RunConfig;
       engine: string; // one line: what computes, and how much memory it has
       parameters: number;
@@ -144,6 +202,10 @@ export type FromWorker =
       advice: string[]; // core's remarks on corpus, model and steps that do not fit one another
     }
   | { type: "event"; event: CoreEvent }
+  | ({ type: "library" } & Library)
+  | { type: "compared"; differences: [label: string, values: (number | string)[]][] }
+  | { type: "exported"; name: string; blob: Blob }
+  | { type: "travelled"; run: string; step: number; text: string; last: boolean }
   | ({ type: "checked" } & CheckedFile)
   | ({ type: "saved" } & SavedFile)
   | { type: "sampled"; text: string }

@@ -4,6 +4,7 @@ import type { Place, Player } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
 import type { Front, Reader } from "./modelfile.ts";
 import type { BudgetOption, RunConfig } from "./protocol.ts";
+import type { Decisions } from "../storage/shelf.ts";
 
 const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan, and is swept at every return to JavaScript
 
@@ -13,10 +14,11 @@ export interface Request {
   changes: Record<string, number | string>;
   bytes: number | null; // of the text; null: the model only writes
   prompt?: string;
-  from?: Pick<Front, "config" | "progress">; // what to go on from
+  from?: Pick<Front, "config" | "progress" | "slots">; // what to go on from
   device?: DeviceFacts; // of the GPU to plan for; absent: plan for WebAssembly
   memory?: { reported: number | null }; // bytes; absent: the GPU has its own
   budget?: Record<string, unknown>; // of a run that a Budget has chosen: it ends on time
+  kept?: { records: (string | null)[]; snapshots: (string | null)[]; durable: boolean }; // what the run's folder holds
 }
 
 /** What tab/budget.py is asked for. */
@@ -61,8 +63,10 @@ export interface Page {
   startValues(playbook: string, places: string): Promise<Uint8Array<ArrayBuffer>>;
   zeros(size: number): Uint8Array<ArrayBuffer>;
   save(header: string): Promise<void>;
-  /** A state that has proved sound, in case the player is lost. */
-  keep(header: string, state: Uint8Array<ArrayBuffer>): void;
+  /** Keeps a state that has proved sound, as a KeepOrder says: null, or the name of an error and its message. */
+  keep(order: string, state: Uint8Array<ArrayBuffer>): Promise<string>;
+  /** The state that was kept at that step. */
+  kept(step: number): Promise<Uint8Array<ArrayBuffer> | null>;
   sampled(text: string): void;
   refused(message: string): void;
 }
@@ -72,7 +76,7 @@ export interface Session {
   plan(): string;
   open(page: Page, train: Uint8Array, val: Uint8Array, state: Uint8Array | null): Promise<void>;
   train(): Promise<string>;
-  keep_end(): Promise<void>; // the state that a run has ended with, where it could be lost
+  keep_end(): Promise<void>; // the state that a run has ended with
   attend(): Promise<void>;
   stands(): string; // a Request's `from`
   state_places(): string; // Place[]: the state of a model file, behind its step
@@ -91,6 +95,7 @@ export interface Python {
   session(request: Request): Session;
   budget(request: BudgetRequest): Budget;
   reader: Reader; // of .tinygpt files
+  shelf: Decisions; // what is kept of runs
   /** Runs a script; for tests. */
   run(script: string): void;
 }
@@ -109,12 +114,13 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, file, session");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, file, session, shelf");
   const tab = python.globals.get("session") as Tab;
   return {
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
     budget: (request) => sentence(() => (python.globals.get("budget") as BudgetModule).Budget(JSON.stringify(request))),
     reader: python.globals.get("file") as Reader,
+    shelf: python.globals.get("shelf") as Decisions,
     run: (script) => python.runPython(script),
   };
 }

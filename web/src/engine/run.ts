@@ -3,12 +3,14 @@ import * as assets from "./assets.ts";
 import type { GpuPlaybook, Place, Player, Playbook } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
 import { GpuPlayer } from "./gpuplayer.ts";
-import { writeModelFile } from "./modelfile.ts";
+import { ModelFile, type Reader, writeModelFile } from "./modelfile.ts";
 import type { CoreEvent, FromWorker, SavedFile, ToWorker } from "./protocol.ts";
 import { type Bridge, bridge, lastLine, type Page, type Plan, type Request, sentence, type Session } from "./python.ts";
 import { type WasmOptions, WasmPlayer } from "./wasmplayer.ts";
+import type { Keeper } from "../storage/keeper.ts";
+import type { KeepOrder } from "../storage/shelf.ts";
 
-export type Asked = Extract<ToWorker, { type: "save" | "sample" }>;
+export type Asked = Extract<ToWorker, { type: "save" | "sample" | "keep" }>;
 
 /** A state outside of its player, as a model file has it behind the step, and the header of the file it would make. */
 export interface Kept {
@@ -26,14 +28,18 @@ export class Run implements Page {
   private asked: Asked[] = [];
   private fault: unknown = null;
   private player: Player | null = null;
-  private kept: Kept | null = null; // null: the start values
+  private origin: Kept | null = null; // what it began with, until a state of its own is kept; null: the start values
+  private readonly keeper: Keeper | null; // null: it only writes
+  private readonly reader: Reader;
   private readonly session: Session;
   private readonly plan: Plan;
   private readonly gpu: Gpu | null;
   private readonly options: Omit<WasmOptions, "kernels">;
 
   /** The GPU, if there is one, is the run's from here on. */
-  constructor(session: Session, plan: Plan, gpu: Gpu | null, options: Omit<WasmOptions, "kernels">) {
+  constructor(session: Session, plan: Plan, gpu: Gpu | null, options: Omit<WasmOptions, "kernels">, keeper: Keeper | null, reader: Reader) {
+    this.keeper = keeper;
+    this.reader = reader;
     this.session = session;
     this.plan = plan;
     this.gpu = gpu;
@@ -42,7 +48,7 @@ export class Run implements Page {
 
   /** Takes memory, the text and the state to go on from; says what it has. */
   async begin(type: "started" | "opened", text: Uint8Array<ArrayBuffer>, from: Kept | null): Promise<void> {
-    this.kept = from;
+    this.origin = from;
     const { config, parameters, trainBytes, valBytes, advice } = this.plan;
     const [train, val] = [text.subarray(0, trainBytes), text.subarray(trainBytes)];
     try {
@@ -51,22 +57,26 @@ export class Run implements Page {
       throw this.fault ?? error;
     }
     const { bytes } = this.player!;
-    say({ type, config, engine: this.player!.describe(), parameters, arenaBytes: bytes, trainBytes, valBytes, advice });
+    const run = this.keeper?.folder.id ?? "";
+    say({ type, run, config, engine: this.player!.describe(), parameters, arenaBytes: bytes, trainBytes, valBytes, advice });
   }
 
   async train(): Promise<void> {
     this.training = true;
+    let sound = false;
     try {
       const { reason, step, message, error } = JSON.parse(await this.session.train());
       if (error) say({ type: "error", message: error });
       else say({ type: "stopped", reason, step, ...(message ? { message } : {}) });
+      if (reason === "diverged") this.keeper?.forget(step);
+      sound = !error;
     } catch (error) {
       await this.complain(error);
     } finally {
       this.training = false;
-      if (!this.gpu) this.kept = null; // the player's own state is safe
+      if (!this.gpu) this.origin = null; // the player's own state is safe
     }
-    if (!this.lost) this.settled = this.session.keep_end().catch((error: unknown) => this.complain(error));
+    if (sound && !this.lost) this.settled = this.session.keep_end().catch((error: unknown) => this.complain(error));
     await this.settled;
     await this.attend();
   }
@@ -99,8 +109,15 @@ export class Run implements Page {
 
   private async complain(error: unknown): Promise<void> {
     const message = lastLine(this.lost ?? this.fault ?? error);
-    if (this.lost) say({ type: "error", message, instead: this.kept && (await this.file(this.kept)), lost: true });
+    if (this.lost) say({ type: "error", message, instead: await this.remains(), lost: true });
     else say({ type: "error", message });
+  }
+
+  /** What there is of the model outside of its player. */
+  private async remains(): Promise<SavedFile | null> {
+    if (this.origin) return this.file(this.origin);
+    const found = await this.keeper?.folder.model();
+    return found ? { bytes: found.bytes, name: this.fileName(found.record.step), step: found.record.step } : null;
   }
 
   /** What another run needs to know to go on from here. */
@@ -117,10 +134,14 @@ export class Run implements Page {
   }
 
   async file({ header, state }: Kept): Promise<SavedFile> {
-    const { layers, d_model } = this.plan.config.model;
     const stated = JSON.parse(header) as { rng: { step: number } };
     const { step } = stated.rng;
-    return { bytes: await writeModelFile(stated, step, state), name: `tinygpt-${layers}x${d_model}-step${step}.tinygpt`, step };
+    return { bytes: await writeModelFile(stated, step, state), name: this.fileName(step), step };
+  }
+
+  private fileName(step: number): string {
+    const { layers, d_model } = this.plan.config.model;
+    return `tinygpt-${layers}x${d_model}-step${step}.tinygpt`;
   }
 
   close(): void {
@@ -163,8 +184,11 @@ export class Run implements Page {
     return performance.now() / 1000;
   }
 
-  emit(event: string): void {
-    say({ type: "event", event: JSON.parse(event) as CoreEvent });
+  emit(text: string): void {
+    const event = JSON.parse(text) as CoreEvent;
+    say({ type: "event", event });
+    if (event.event === "steps") this.keeper?.note(event.rows.at(-1)![0], text);
+    else if (event.event === "eval" || event.event === "sample" || event.event === "advice") this.keeper?.note(event.step, text);
   }
 
   stopping(): boolean {
@@ -182,8 +206,20 @@ export class Run implements Page {
     say({ type: "saved", ...file }, [file.bytes.buffer]);
   }
 
-  keep(header: string, state: Uint8Array<ArrayBuffer>): void {
-    this.kept = { header, state };
+  async keep(text: string, state: Uint8Array<ArrayBuffer>): Promise<string> {
+    try {
+      const order = JSON.parse(text) as KeepOrder;
+      await this.keeper!.keep(order, await writeModelFile(order.header, order.record.step, state));
+      this.origin = null;
+      return "null";
+    } catch (error) {
+      return JSON.stringify([error instanceof DOMException ? error.name : "", lastLine(error)]);
+    }
+  }
+
+  async kept(step: number): Promise<Uint8Array<ArrayBuffer> | null> {
+    const found = await this.keeper?.folder.model(step);
+    return found ? (await ModelFile.open(found.bytes, this.reader)).body() : null;
   }
 
   sampled(text: string): void {

@@ -3,49 +3,81 @@ import * as assets from "./assets.ts";
 import { capabilities, reportedMemory } from "./features.ts";
 import { Gpu } from "./gpu.ts";
 import { ModelFile } from "./modelfile.ts";
-import type { ToWorker } from "./protocol.ts";
+import type { Shelved, ToWorker } from "./protocol.ts";
 import { lastLine, type Plan, type Python, type Session } from "./python.ts";
 import { type Kept, Run, say } from "./run.ts";
+import { checkedRun, exported, library } from "./library.ts";
+import { travel } from "./travel.ts";
 import type { WasmOptions } from "./wasmplayer.ts";
+import { openFiles } from "../storage/files.ts";
+import { Keeper } from "../storage/keeper.ts";
+import { Shelf } from "../storage/shelf.ts";
 
 type Start = Extract<ToWorker, { type: "start" }>;
 type Wish = Partial<Omit<Start, "type">> & { type: "start" | "open" };
+type Text = Uint8Array<ArrayBuffer>;
 
 /** A run that core has found possible. Nothing of it has begun but its GPU. */
 interface Prepared {
   session: Session;
   plan: Plan;
   gpu: Gpu | null;
+  keeper: Keeper | null; // null: the model only writes
+  text: Text;
   /** What it goes on from, given the model that was in the worker. */
   state: (inHand: Kept | null) => Kept | null;
 }
 
 let python: Python;
+let shelf: Shelf;
 let run: Run | null = null;
+let keeper: Keeper | null = null; // of the model in hand, where that is a run's
 
 async function prepare(wish: Wish): Promise<Prepared> {
   const { resume } = wish;
   const file = resume instanceof Uint8Array ? await ModelFile.open(resume, python.reader) : null;
   const from = resume === "in hand" ? inHand().stands() : file && { config: file.front.config, progress: file.front.progress, slots: file.front.slots };
+  const kept = wish.type === "start" ? await keeperOf(wish.run) : null;
+  const text = wish.type === "start" ? await textOf(wish.text!) : null;
   const gpu = wish.engine === "webgpu" ? await Gpu.open() : null;
   try {
     const session = python.session({
       preset: wish.preset ?? "",
       recipe: wish.recipe ?? "",
       changes: wish.changes ?? {},
-      bytes: wish.text?.length ?? null,
+      bytes: text?.length ?? null,
       ...(wish.prompt ? { prompt: wish.prompt } : {}),
       ...(from ? { from } : {}),
+      ...(kept ? { kept: await kept.folder.found() } : {}),
       ...(gpu ? { device: gpu.facts() } : {}),
       ...(gpu && !gpu.info.software ? {} : { memory: { reported: reportedMemory() } }),
     });
     const plan = JSON.parse(session.plan()) as Plan;
     const read = (): Kept | null => file && { header: session.header_text(), state: file.body() };
-    return { session, plan, gpu, state: (kept) => (resume && !file ? kept : read()) };
+    if (text) kept!.begin(from?.progress.step ?? 0, { title: wish.title ?? wish.preset ?? "", textName: wish.textName ?? "" }, text);
+    return { session, plan, gpu, keeper: kept, text: text ?? new Uint8Array(), state: (aside) => (resume && !file ? aside : read()) };
   } catch (error) {
     gpu?.close();
     throw error;
   }
+}
+
+async function textOf(text: Text | string): Promise<Text> {
+  const found = typeof text === "string" ? await shelf.text(text) : text;
+  if (!found) throw new Error("the text of this run cannot be read any more; choose one");
+  return found;
+}
+
+/** Of the run in hand, or of a new one. */
+async function keeperOf(id: string | undefined): Promise<Keeper> {
+  if (id === undefined) return Keeper.fresh(shelf);
+  return keeper?.folder.id === id ? keeper : (await Keeper.reopened(shelf, id)).keeper;
+}
+
+/** The run that is in hand from now on; the lock of the one before is let go of. */
+function hold(next: Keeper | null): void {
+  if (keeper && keeper.folder.id !== next?.folder.id) keeper.release();
+  keeper = next;
 }
 
 function inHand(): Run {
@@ -62,6 +94,7 @@ async function take(wish: Wish): Promise<void> {
     return;
   }
   run = await replace(prepared, wish);
+  if (prepared.keeper) hold(prepared.keeper);
   if (wish.type === "start") await run.train();
 }
 
@@ -88,12 +121,12 @@ async function replace(prepared: Prepared, wish: Wish): Promise<Run> {
 /** An error that the page has been told of. */
 class Said extends Error {}
 
-async function begin({ session, plan, gpu, state }: Prepared, wish: Wish, aside: Kept | null): Promise<Run> {
+async function begin({ session, plan, gpu, keeper: kept, text, state }: Prepared, wish: Wish, aside: Kept | null): Promise<Run> {
   const options: Omit<WasmOptions, "kernels"> = { threads: wish.threads ?? 0 };
   if (wish.build) options.build = wish.build;
-  const made = new Run(session, plan, gpu, options);
+  const made = new Run(session, plan, gpu, options, kept, python.reader);
   try {
-    await made.begin(wish.type === "open" ? "opened" : "started", wish.text ?? new Uint8Array(), state(aside));
+    await made.begin(wish.type === "open" ? "opened" : "started", text, state(aside));
     return made;
   } catch (error) {
     made.close();
@@ -107,11 +140,34 @@ async function check({ name, bytes }: Extract<ToWorker, { type: "check" }>): Pro
     const { config, parameters, progress, leftOut } = (await ModelFile.open(bytes, python.reader)).front;
     const { step, loss, history, sample } = progress;
     say({ type: "checked", file: { bytes, name, step }, config, parameters, loss, history, sample, leftOut }, [bytes.buffer]);
-    run?.close();
-    run = null;
+    putAway();
+    hold(null);
   } catch (error) {
     throw new Error(`the file ${name} cannot be loaded: ${lastLine(error)}`);
   }
+}
+
+function putAway(): void {
+  run?.close();
+  run = null;
+}
+
+/** A run of the library, put in hand as a file would be. */
+async function takeRun({ run: id, step }: Extract<ToWorker, { type: "take" }>): Promise<void> {
+  const reopened = step === undefined ? await Keeper.reopened(shelf, id) : await Keeper.forked(shelf, id, step);
+  const checked = await checkedRun(reopened, python.reader);
+  say({ type: "checked", ...checked }, [checked.file.bytes.buffer]);
+  putAway();
+  hold(reopened.keeper);
+}
+
+function requireRest(): void {
+  if (run?.training) throw new Error("a run is under way; stop it first");
+}
+
+async function compared(ids: string[]): Promise<[label: string, values: (number | string)[]][]> {
+  const found = await Promise.all(ids.map((id) => shelf.folder(id).facts<Shelved>()));
+  return shelf.differences(found.map((facts) => facts?.config ?? { model: {}, train: {} }));
 }
 
 async function handle(message: ToWorker): Promise<void> {
@@ -121,12 +177,47 @@ async function handle(message: ToWorker): Promise<void> {
       return;
     case "start":
     case "open":
-      if (run?.training) throw new Error("a run is under way; stop it first");
+      requireRest();
       await run?.settled;
       await take(message);
       return;
+    case "take":
+      requireRest();
+      await run?.settled;
+      await takeRun(message);
+      return;
+    case "travel":
+      requireRest();
+      await travel(message, shelf, python);
+      return;
+    case "library":
+      say({ type: "library", ...(await library(shelf)) });
+      return;
+    case "rename": {
+      const folder = await shelf.hold(message.run);
+      const meta = await folder.meta();
+      if (meta) await folder.putMeta({ ...meta, title: message.title });
+      if (keeper?.folder.id !== message.run) shelf.locks.release(message.run);
+      say({ type: "library", ...(await library(shelf)) });
+      return;
+    }
+    case "delete":
+      if (keeper?.folder.id === message.run) requireRest();
+      await shelf.remove(message.run);
+      if (keeper?.folder.id === message.run) keeper = null;
+      say({ type: "library", ...(await library(shelf)) });
+      return;
+    case "compare":
+      say({ type: "compared", differences: await compared(message.runs) });
+      return;
+    case "export":
+      say({ type: "exported", ...(await exported(message.runs, shelf)) });
+      return;
     case "stop":
       run?.requestStop();
+      return;
+    case "keep":
+      if (run?.training) await run.ask(message);
       return;
     default:
       await inHand().ask(message);
@@ -136,6 +227,7 @@ async function handle(message: ToWorker): Promise<void> {
 const ready = (async () => {
   assets.fetchAhead();
   python = await assets.python();
+  shelf = new Shelf(await openFiles(), python.shelf);
   say({ type: "ready", capabilities: await capabilities() });
 })();
 

@@ -1,5 +1,5 @@
 // What the page's parts hand one another.
-import type { Changes, EngineName, RunConfig, SavedFile } from "../engine/protocol";
+import type { Changes, EngineName, KeptText, RunConfig, SavedFile } from "../engine/protocol";
 
 export type Phase = "loading" | "idle" | "checking" | "starting" | "training" | "stopping" | "writing" | "broken";
 
@@ -21,6 +21,8 @@ export interface Model {
   config: RunConfig;
   step: number;
   file: SavedFile | null;
+  run: string | null; // as the library knows it; null: it is a file's, or of ours
+  text: KeptText | null; // that it has learnt from, where the library gave it
 }
 
 /** Settings as they were typed; an empty field is null. */
@@ -31,7 +33,8 @@ export interface Order {
   preset: string;
   recipe: string;
   changes: Changes;
-  text: Uint8Array<ArrayBuffer>;
+  text: Uint8Array<ArrayBuffer> | string; // or the sha256 of one that is kept
+  textName: string;
   engine: EngineName;
   threads: number; // of WebAssembly; 0: all
 }
@@ -40,4 +43,4 @@ export interface Order {
 export type Machine = Pick<Order, "engine" | "threads">;
 
 /** What any run needs, whatever the model. */
-export type Means = Machine & Pick<Order, "text">;
+export type Means = Machine & Pick<Order, "text" | "textName">;

@@ -5,6 +5,7 @@ import { count } from "../lib/format";
 import { site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, CoreEvent, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
 import type { Machine, Means, Model, Notice, Order, Phase, Sample } from "./kinds";
+import { Library } from "./library.svelte";
 
 type Started = Extract<FromWorker, { type: "started" | "opened" }>;
 type Stopped = Extract<FromWorker, { type: "stopped" }>;
@@ -24,6 +25,9 @@ export class Run {
   advice = $state.raw<string[]>([]);
   samples = $state.raw<Sample[]>([]);
   savedAt = $state<number | null>(null); // the step of the model in hand that a file has
+  keptAt = $state<number | null>(null); // and the one that the browser's storage has
+  unkept = $state(""); // why it could not be kept
+  readonly library = new Library((message) => this.send(message));
   /** How often a model came to hand: from a file, or at the end of a run. */
   arrivals = $state(0);
   /** While a GPU's kernels are compiled. */
@@ -52,11 +56,18 @@ export class Run {
   private wish: Wish | null = null; // that the worker may have doubts about
   private going = false; // on with the model in hand, or a new one
   private onSaved: ((file: SavedFile) => void) | null = null;
+  private after: Machine | null = null; // that a run of the library is to go on with once it is here
   private ours = false; // the file to check is the user's, or the site's
   private sampleCount = 0;
 
+  /** Whether the model in hand outlives the tab; while it trains, all but the last few steps of it. */
+  get kept(): boolean {
+    if (!this.library.durable || this.unkept) return false;
+    return this.busy ? this.keptAt !== null : this.keptAt === this.step;
+  }
+
   get unsaved(): boolean {
-    return this.model !== null && this.step > 0 && this.step !== this.savedAt;
+    return this.model !== null && this.step > 0 && this.step !== this.savedAt && !this.kept;
   }
 
   get busy(): boolean {
@@ -93,8 +104,22 @@ export class Run {
   /** Go on with the model in hand, with any settings changed that may change between two steps. */
   goOn(changes: Changes, means: Means): void {
     if (!this.model) return;
-    const resume = this.model.file?.bytes ?? "in hand";
-    this.begin({ ...means, preset: site.defaultPreset, recipe: site.defaultRecipe, changes }, { resume }, this.model.title);
+    const resume: NonNullable<Start["resume"]> = this.model.file?.bytes ?? "in hand";
+    const more: Pick<Start, "resume" | "run"> = { resume, ...(this.model.run ? { run: this.model.run } : {}) };
+    this.begin({ ...means, preset: site.defaultPreset, recipe: site.defaultRecipe, changes }, more, this.model.title);
+  }
+
+  /** Put a run of the library in hand, as it stands or as it stood at an earlier step, and go on with it where a machine is given. */
+  reopen(id: string, step?: number, machine?: Machine): void {
+    if (!this.worker) this.connect();
+    this.phase = "checking";
+    this.after = machine ?? null;
+    this.send({ type: "take", run: id, ...(step === undefined ? {} : { step }) });
+  }
+
+  /** The tab may be gone soon. */
+  keepSoon(): void {
+    if (this.phase === "training") this.send({ type: "keep" });
   }
 
   /** As far as was planned; where that is done, as far again. */
@@ -152,27 +177,45 @@ export class Run {
     }
   }
 
-  private onChecked({ file, config, parameters, loss, history, sample, leftOut }: CheckedFile): void {
+  private onChecked(checked: CheckedFile): void {
+    const { file, config, parameters, loss, history, sample, leftOut, kept } = checked;
     const { name, step } = file;
-    this.reset(Number(config.train["steps"]), history);
-    this.savedAt = step;
     this.advice = [];
-    this.model = { title: name, parameters, config, step, file };
-    this.arrivals += 1;
+    const first = kept?.events.find((event) => event.event === "steps")?.rows[0]?.[0] ?? Infinity;
+    this.reset(Number(config.train["steps"]), history.filter((point) => point[0] < first));
+    this.model = { title: kept?.title ?? name, parameters, config, step, file, run: kept?.run ?? null, text: kept?.text ?? null };
     this.started = null;
+    for (const event of kept?.events ?? []) this.onEvent(event);
+    this.show();
+    this.latest = null;
+    this.tokensPerSecond = this.secondsLeft = 0;
     this.step = step;
-    this.loss = loss;
+    this.loss = kept ? (this.curve.smoothed ?? loss) : loss;
+    this.savedAt = kept ? null : step;
+    this.keptAt = kept ? step : null;
+    this.unkept = "";
+    this.arrivals += 1;
+    this.phase = "idle";
+    this.library.withdraw();
+    if (kept) return this.onReopened(kept.text.sha256);
     const text = `Loaded ${name}: step ${count(step)}.${this.ours ? "" : " It has not left this machine."}`;
     this.notice = leftOut ? { kind: "warning", text: `${text} ${leftOut}` } : { kind: "info", text };
     if (sample) this.addSample(`step ${count(step)}, from the file`, sample);
-    this.phase = "idle";
+  }
+
+  private onReopened(text: string): void {
+    const machine = this.after;
+    this.after = null;
+    const { title, step } = this.model!;
+    this.notice = { kind: "info", text: `${title} is in hand: step ${count(step)}.` };
+    if (machine) this.goOn({ steps: this.nextGoal }, { ...machine, text, textName: "" });
   }
 
   complain(text: string): void {
     this.notice = { kind: "error", text };
   }
 
-  private begin(order: Order, more: Pick<Start, "resume">, title: string): void {
+  private begin(order: Order, more: Pick<Start, "resume" | "run">, title: string): void {
     if (!this.worker) this.connect();
     this.title = title;
     this.going = more.resume !== undefined;
@@ -180,8 +223,8 @@ export class Run {
     this.notice = null;
     this.compiled = null;
     this.lost = false;
-    const { preset, recipe, changes, text, engine, threads } = order;
-    this.propose({ type: "start", preset, recipe, changes, text, engine, threads, ...more });
+    const { preset, recipe, changes, text, textName, engine, threads } = order;
+    this.propose({ type: "start", preset, recipe, changes, text, textName, engine, threads, title, ...more });
   }
 
   private propose(wish: Wish): void {
@@ -205,6 +248,13 @@ export class Run {
         clearTimeout(this.patience);
         this.capabilities = message.capabilities;
         if (this.phase === "loading") this.phase = "idle";
+        this.library.refresh();
+        break;
+      case "library":
+      case "compared":
+      case "exported":
+      case "travelled":
+        this.library.take(message, this.model !== null || this.busy);
         break;
       case "doubt":
         this.onDoubt(message.message);
@@ -258,12 +308,16 @@ export class Run {
       this.steps = steps;
     } else {
       this.reset(steps);
-      this.savedAt = null;
+      this.savedAt = this.keptAt = null;
     }
     this.advice = message.advice;
+    this.unkept = "";
     const { config, parameters } = message;
-    this.model = { title: this.title, parameters, config, step: this.step, file: null };
+    const text = this.going ? (this.model?.text ?? null) : null;
+    this.model = { title: this.title, parameters, config, step: this.step, file: null, run: message.run, text };
     this.phase = "training";
+    this.library.withdraw();
+    void navigator.storage?.persist?.();
   }
 
   private onEvent(event: CoreEvent): void {
@@ -278,6 +332,11 @@ export class Run {
       this.addSample(`step ${count(event.step)}`, event.text);
     } else if (event.event === "advice") {
       this.advice = [...this.advice, event.text];
+    } else if (event.event === "checkpoint") {
+      this.keptAt = event.step;
+      this.unkept = "";
+    } else if (event.event === "unkept") {
+      this.unkept = event.text;
     }
     this.pending ??= setTimeout(() => this.show(), SHOW_EVERY);
   }
@@ -308,6 +367,8 @@ export class Run {
     this.onSaved = null;
     this.compiled = null;
     this.lost = lost ?? false;
+    this.after = null;
+    this.library.fail();
     this.complain(sentence(message));
     if (kept) this.model = { ...this.model!, file: kept };
     if (lost) this.onLost(kept);
@@ -346,14 +407,19 @@ export class Run {
 
   private died(why: string): void {
     const lost = this.model !== null && this.model.file === null;
+    const kept = lost && this.library.durable ? this.keptAt : null;
+    const began = this.capabilities !== null;
     this.disconnect();
     this.onSaved = null;
     if (lost) this.model = null;
-    this.complain(
-      `The engine's worker died${why ? ` (${why})` : ""}.` +
-        (lost ? " The model in it is lost: go on from a saved file, or train anew." : " Press Train to start it again."),
-    );
+    let left = " Press Train to start it again.";
+    if (kept !== null) left = ` The model as of step ${count(kept)} is kept: go on from there.`;
+    else if (lost) left = " The model in it is lost: go on from a saved file, or train anew.";
+    this.complain(`The engine's worker died${why ? ` (${why})` : ""}.${left}`);
     this.phase = "broken";
+    if (!began || kept === null) return;
+    this.library.offerAgain();
+    this.connect();
   }
 
   private reset(steps: number, past: [number, number][] = []): void {

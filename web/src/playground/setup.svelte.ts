@@ -6,8 +6,8 @@ import { defaultEngine } from "./engines";
 import type { Machine, Values } from "./kinds";
 import type { Run } from "./run.svelte";
 
-/** Where the text comes from: the site's own corpus, or the user's bytes. */
-export type Source = "corpus" | "own";
+/** Where the text comes from: the site's own corpus, the user's bytes, or what a kept run has learnt from. */
+export type Source = "corpus" | "own" | "kept";
 
 /** The row of the size table that stands for the model in hand. */
 export const IN_HAND = "in hand";
@@ -30,7 +30,11 @@ export class Setup {
   readonly goingOn = $derived.by(() => this.chosen === IN_HAND && this.run.model !== null);
   readonly usually = $derived.by(() => presetNamed(this.preset, this.recipe));
   readonly usualSteps = $derived.by(() => (this.goingOn ? this.run.nextGoal : Number(this.usually.train["steps"])));
-  readonly textBytes = $derived.by(() => (this.source === "corpus" ? site.corpus.bytes : (this.file?.size ?? new Blob([this.pasted]).size)));
+  readonly kept = $derived.by(() => this.run.model?.text ?? null);
+  readonly textBytes = $derived.by(() => {
+    if (this.source === "corpus") return site.corpus.bytes;
+    return this.source === "kept" ? (this.kept?.bytes ?? 0) : (this.file?.size ?? new Blob([this.pasted]).size);
+  });
 
   constructor(run: Run) {
     this.run = run;
@@ -46,9 +50,23 @@ export class Setup {
     this.steps = null;
   }
 
-  async text(): Promise<Uint8Array<ArrayBuffer>> {
+  /** A model has come to hand: one of the library brings its text along. */
+  receive(): void {
+    this.choose(IN_HAND);
+    if (this.kept) this.source = "kept";
+    else if (this.source === "kept") this.source = "corpus";
+  }
+
+  /** The text, or the sha256 of the one that is kept. */
+  async text(): Promise<Uint8Array<ArrayBuffer> | string> {
     if (this.source === "corpus") return corpus();
+    if (this.source === "kept" && this.kept) return this.kept.sha256;
     return this.file ? new Uint8Array(await this.file.arrayBuffer()) : new TextEncoder().encode(this.pasted);
+  }
+
+  get textName(): string {
+    if (this.source === "corpus") return site.corpus.title;
+    return this.source === "kept" ? (this.kept?.name ?? "") : (this.file?.name ?? "your own text");
   }
 
   /** Settings that differ from what the preset, or the model in hand, would have. */

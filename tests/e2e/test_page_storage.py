@@ -1,0 +1,248 @@
+"""Nothing is lost: what the browser keeps of a run outlives a reload, a killed browser and a full disk, bit for bit."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import FLAGS
+from page_helpers import PATIENCE, OpenPage, press, save, step, stop, wait_for_step
+from playwright.sync_api import Browser, Dialog, Page, Playwright, expect
+
+from tinygpt.core.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.progress import Progress
+from tinygpt.core.run.sampler import generate
+from tinygpt.engines.native import native_engine
+from tinygpt.engines.runner import find_chromium
+from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+from tinygpt.server import Site
+
+pytestmark = pytest.mark.xdist_group("page")
+
+# Odd sizes: SwiftShader compiles the kernels for even ones for a minute.
+TINY = RunConfig(
+    ModelConfig(layers=1, d_model=10, heads=2, ctx=9),
+    TrainConfig(batch=2, steps=1500, lr=0.02, eval_every=500, sample_every=500),
+)
+TEXT = "abcabcabc " * 100
+STALL = """
+([call, share]) => {
+  // In the call of that number, once so much of it is written, the worker stands still.
+  const handle = FileSystemSyncAccessHandle.prototype;
+  const { write, truncate, flush } = handle;
+  let left = call;
+  const stall = () => {
+    console.log("amid");
+    const end = performance.now() + 5000;
+    while (performance.now() < end);
+  };
+  handle.write = function (bytes, options) {
+    if (--left) return write.call(this, bytes, options);
+    write.call(this, bytes.subarray(0, Math.floor(share * bytes.length)), options);
+    stall();
+  };
+  handle.truncate = function (size) { if (!--left) stall(); return truncate.call(this, size); };
+  handle.flush = function () { if (!--left) stall(); return flush.call(this); };
+}
+"""
+
+
+def untrained(file: Path, config: RunConfig = TINY) -> Path:
+    progress = Progress()
+    progress.loss = 5.5
+    save_tinygpt(file, Checkpoint(config, run_now(native_engine(config).export_state()), progress))
+    return file
+
+
+def go_on_with(page: Page, file: Path, engine: str = "wasm") -> None:
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill(TEXT)
+    page.locator("input[accept='.tinygpt']").set_input_files(file)
+    page.locator(f"input[name=engine][value={engine}]").check()
+    press(page, "Continue")
+
+
+def engine_worker(page: Page):
+    return next(worker for worker in page.workers if "worker" in worker.url)
+
+
+def wait_until_kept(page: Page) -> None:
+    expect(page.get_by_role("region", name="The model in hand")).to_contain_text("kept in this browser", timeout=60_000)
+
+
+def finish(page: Page, folder: Path) -> Checkpoint:
+    page.wait_for_function(
+        "() => document.querySelector('[role=status]').innerText.startsWith('Finished')", timeout=90_000
+    )
+    return load_tinygpt(save(page, folder))
+
+
+def uninterrupted(open_page: OpenPage, file: Path, folder: Path, engine: str = "wasm") -> Checkpoint:
+    page = open_page()
+    go_on_with(page, file, engine)
+    return finish(page, folder)
+
+
+def assert_same_model(one: Checkpoint, other: Checkpoint) -> None:
+    assert one.config == other.config and one.state.step == other.state.step
+    assert np.array_equal(one.state.w, other.state.w)
+    assert one.state.slots.keys() == other.state.slots.keys()
+    for name in one.state.slots:
+        assert np.array_equal(one.state.slots[name], other.state.slots[name])
+    assert one.progress.history.points == other.progress.history.points
+    assert (one.progress.best_val, one.progress.best_step) == (other.progress.best_val, other.progress.best_step)
+
+
+def interrupted(page: Page, file: Path, folder: Path, engine: str = "wasm") -> Checkpoint:
+    go_on_with(page, file, engine)
+    wait_until_kept(page)
+    page.reload()
+    offer = page.get_by_role("region", name="The run before")
+    expect(offer).to_contain_text(f"{file.name} was at step ")
+    press(page, "Go on from there")
+    return finish(page, folder)
+
+
+def test_a_reload_in_mid_run_changes_no_bit(open_page: OpenPage, tmp_path: Path) -> None:
+    file = untrained(tmp_path / "toy.tinygpt")
+    page = open_page()
+    assert page.get_by_role("region", name="The run before").count() == 0
+    made = interrupted(page, file, tmp_path)
+    assert_same_model(made, uninterrupted(open_page, file, tmp_path))
+    samples = page.locator("article pre").count()
+    assert samples >= TINY.train.steps // TINY.train.sample_every  # those from before the reload, too
+
+    # The file that the page wrote is Python's as well: the same text, byte for byte.
+    page.locator("#prompt").fill("abc")
+    press(page, "Write")
+    expect(page.locator("article pre")).to_have_count(samples + 1)
+    engine = native_engine(made.config, state=made.state)
+    text = "abc" + run_now(generate(engine, made.config.model.ctx, b"abc", SampleConfig())).decode("latin1")
+    assert page.locator("article pre").first.text_content() == text
+
+
+@pytest.mark.slow
+def test_a_reload_in_mid_run_changes_no_bit_on_webgpu(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
+    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=400))
+    made = interrupted(open_webgpu_page(), file, tmp_path, "webgpu")
+    assert made.backend == "webgpu"
+    assert_same_model(made, uninterrupted(open_webgpu_page, file, tmp_path, "webgpu"))
+
+
+@contextmanager
+def browser_of(playwright: Playwright, profile: Path) -> Iterator[tuple[subprocess.Popen[bytes], Browser]]:
+    """A browser with a profile on disk, whose process is ours to kill."""
+    chromium = find_chromium()
+    assert chromium is not None
+    (profile / "DevToolsActivePort").unlink(missing_ok=True)
+    flags = [*FLAGS, "--headless=new", "--remote-debugging-port=0", f"--user-data-dir={profile}", "--disable-gpu"]
+    process = subprocess.Popen([chromium, *flags, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        port = profile / "DevToolsActivePort"
+        end = time.monotonic() + 30
+        while not (port.exists() and port.read_text().count("\n") >= 1):
+            assert time.monotonic() < end and process.poll() is None
+            time.sleep(0.05)
+        yield process, playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{port.read_text().splitlines()[0]}")
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_browser_killed_amid_checkpoints_loses_no_bit(
+    kills: int, dist: Path, playwright: Playwright, open_page: OpenPage, tmp_path: Path
+) -> None:
+    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=TINY.train.steps * (1 + kills // 10)))
+    draw = random.Random(kills)
+    least = 0
+    with Site(dist) as site:
+        for killed in range(kills + 1):
+            with browser_of(playwright, tmp_path / "profile") as (process, browser):
+                page = browser.contexts[0].new_page()
+                page.set_default_timeout(PATIENCE)
+                page.goto(site.url)
+                page.wait_for_selector("[data-phase=idle]")
+                if killed < kills:  # a checkpoint has eleven calls, with a snapshot twenty
+                    engine_worker(page).evaluate(STALL, [draw.randint(1, 25), draw.random()])
+                if least == 0:
+                    go_on_with(page, file)
+                else:
+                    expect(page.get_by_role("region", name="The run before")).to_contain_text(
+                        "toy.tinygpt was at step "
+                    )
+                    press(page, "Go on from there")
+                    page.wait_for_selector("[data-phase=training]")
+                    assert step(page) >= least
+                if killed == kills:
+                    assert_same_model(finish(page, tmp_path), uninterrupted(open_page, file, tmp_path))
+                    return
+                with page.expect_console_message(lambda said: said.text == "amid", timeout=60_000):
+                    pass
+                least = int(page.evaluate("document.querySelector('[data-kept]')?.dataset.kept ?? 0"))
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+
+def test_a_full_disk_stops_nothing(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    go_on_with(page, untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=100_000)))
+    wait_until_kept(page)
+    session = page.context.new_cdp_session(page)
+    origin = page.evaluate("location.origin")
+    session.send("Storage.overrideQuotaForOrigin", {"origin": origin, "quotaSize": 1000})
+    press_keep(page)
+    expect(page.get_by_text("The browser's storage is full: the model as of step ")).to_be_visible()
+    at = step(page)
+    wait_for_step(page, at + 100)
+    expect(page.get_by_text("not saved")).to_be_visible()
+    session.send("Storage.overrideQuotaForOrigin", {"origin": origin})
+    stop(page)
+    expect(page.get_by_text("The browser's storage is full")).to_have_count(0)  # the end could be kept again
+    wait_until_kept(page)
+
+
+def press_keep(page: Page) -> None:
+    """As if the tab was hidden: its run is kept soon."""
+    page.evaluate("""() => {
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }""")
+
+
+def without_storage(page: Page) -> None:
+    def answer(route) -> None:
+        script = route.fetch()
+        route.fulfill(response=script, body="delete StorageManager.prototype.getDirectory;\n" + script.text())
+
+    page.route("**/worker*.js", answer)
+
+
+def test_without_storage_the_page_says_so_and_asks_before_it_is_left(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page(prepare=without_storage)
+    expect(page.locator(".warning", has_text="nothing outlives this tab")).to_be_visible()
+    go_on_with(page, untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=100_000)))
+    wait_for_step(page, 100)
+    saved = load_tinygpt(save(page, tmp_path))
+    wait_for_step(page, saved.state.step + 100)
+    at = stop(page)
+    expect(page.get_by_text(f"step {at:,}, not saved")).to_be_visible()  # what was saved on the way is another step
+    asked: list[str] = []
+
+    def answer(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.accept()
+
+    page.on("dialog", answer)
+    page.reload()
+    page.wait_for_selector("[data-phase=idle]")
+    assert asked == ["beforeunload"]
+    assert page.get_by_role("region", name="The run before").count() == 0
