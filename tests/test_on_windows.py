@@ -24,7 +24,7 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix"
 for owner, names in {
     os: "fork killpg getpgid setsid getuid geteuid sched_getaffinity sysconf statvfs mkfifo getloadavg uname",
     signal: "SIGHUP SIGKILL SIGUSR1 SIGUSR2 SIGALRM SIGPIPE SIGQUIT pthread_sigmask pthread_kill alarm setitimer",
-    mmap: "MADV_HUGEPAGE",
+    mmap: "MADV_HUGEPAGE MAP_PRIVATE MAP_ANONYMOUS",
 }.items():
     for name in names.split():
         if hasattr(owner, name):

@@ -46,6 +46,17 @@ def library(lanes: int) -> ctypes.CDLL:
     return loaded
 
 
+def zeros(size: int) -> mmap.mmap:
+    """Memory that is taken as it is touched, in large pages where the system has them for what is private."""
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, size)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel may have been built without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
 class NativeMachine(Machine):
     name = "native"
 
@@ -81,10 +92,7 @@ class NativePlayer(Player):
         self.lanes = lanes
         (self.bytes,) = playbook["buffers"]
         self.library = library(lanes)
-        self.arena = mmap.mmap(-1, self.bytes)  # zeros, page by page as they are touched
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            with suppress(OSError):  # a kernel may have been built without them
-                self.arena.madvise(mmap.MADV_HUGEPAGE)
+        self.arena = zeros(self.bytes)
         self.memory = np.frombuffer(self.arena, dtype=np.uint8)
         self.shared = np.zeros(TEAM_WORDS, dtype=np.int32)
         self.programs = {
