@@ -140,7 +140,6 @@ static Head head_of(const float* qkv, i64 item, i64 T, i64 H, i64 D) {
 // Asks for rows that the next head will need. A head's rows lie too far apart for the CPU to see them coming, so
 // each step of a diagonal block asks for some of the next head's, and they arrive while it is multiplied.
 static void fetch_rows(const Meeting& block, const float* rows, i64 row, i64 D) {
-  constexpr i64 CACHE_LINE = 16;
   if (!block.diagonal) return;
   for (i64 i = 0; i < block.queries; i++)
     for (i64 d = 0; d < D; d += CACHE_LINE) __builtin_prefetch(rows + i * row + d, 0, 2);
@@ -315,38 +314,74 @@ static void cache_fill(const cache_fill_args& a, Team& team) {
   }
 }
 
-// One query per text: a head of it belongs to one thread, a key to a lane.
+constexpr int MIX_VECS = LANES == 16 ? 2 : 4;  // of a row, that are summed at a time
+constexpr int MIX_SUMS = 8 / MIX_VECS;         // of each, so many sums side by side
+
+// y (of VECS vectors) = factor times the sum over keys of p[key] v[key], of which the rows lie `row` floats apart.
+template <int VECS, class Lanes>
+static void mix_rows(const float* p, const float* v, i64 row, i64 keys, float factor, float* y, Lanes lanes) {
+  vec sums[MIX_SUMS][VECS] = {};
+  i64 key = 0;
+  for (; key + MIX_SUMS <= keys; key += MIX_SUMS)
+#pragma unroll
+    for (int i = 0; i < MIX_SUMS; i++)
+#pragma unroll
+      for (int j = 0; j < VECS; j++)
+        sums[i][j] = fma(splat(p[key + i]), load(v + (key + i) * row + j * LANES, lanes), sums[i][j]);
+  for (; key < keys; key++)
+    for (int j = 0; j < VECS; j++) sums[0][j] = fma(splat(p[key]), load(v + key * row + j * LANES, lanes), sums[0][j]);
+  for (int j = 0; j < VECS; j++) {
+    for (int i = 1; i < MIX_SUMS; i++) sums[0][j] += sums[i][j];
+    store(y + j * LANES, sums[0][j] * factor, lanes);
+  }
+}
+
+INLINE vec only(vec score, Whole) { return score; }
+INLINE vec only(vec score, Part part) { return LANE_NUMBERS < (i32)part.count ? score : splat(MASKED); }
+
+// Asks for LANES rows of which a head will need D floats each.
+static void fetch_keys(const float* rows, i64 row, i64 D) {
+  for (i64 i = 0; i < LANES; i++)
+    for (i64 d = 0; d < D; d += CACHE_LINE) __builtin_prefetch(rows + i * row + d, 0, 2);
+}
+
+// One query per text: a head of it belongs to one thread, a key to a lane. scratch, a head: scores in whole vectors.
 static void attention_one(const attention_one_args& a, Team& team) {
-  i64 T = a.T, H = a.H, D = a.D, C = H * D;
+  i64 T = a.T, H = a.H, D = a.D, C = H * D, row = C;
   float scale = LOG2_E / __builtin_sqrtf((float)D);
   Range heads = team.share(a.R * H);
   for (i64 item = heads.begin; item < heads.end; item++) {
-    i64 r = item / H, h = item % H, newest = a.position[r];
+    i64 r = item / H, h = item % H, newest = a.position[r], keys = newest + 1;
     const float* q = a.qkv + r * 3 * C + h * D;
-    float *y = a.y + r * C + h * D, *k = a.cache_k + r * T * C + h * D, *v = a.cache_v + r * T * C + h * D;
+    float *k = a.cache_k + r * T * C + h * D, *v = a.cache_v + r * T * C + h * D;
+    float *y = a.y + r * C + h * D, *scores = a.scratch + item * ceil_div(T, SCORES) * SCORES;
     each_vec(0, D, [&](i64 d, auto lanes) {
-      store(k + newest * C + d, load(q + C + d, lanes), lanes);
-      store(v + newest * C + d, load(q + 2 * C + d, lanes), lanes);
-      store(y + d, vec{}, lanes);
+      store(k + newest * row + d, load(q + C + d, lanes), lanes);
+      store(v + newest * row + d, load(q + 2 * C + d, lanes), lanes);
     });
 
-    float top = MASKED, sum = 0, slope = slope_of(h, H, a.alibi);
-    for (i64 first = 0; first <= newest; first += LANES) {
-      i64 keys = min_of(LANES, newest + 1 - first);
-      vec score = row_products(q, 0, k + first * C, C, keys, D) * scale;
+    float slope = slope_of(h, H, a.alibi);
+    vec tops = splat(MASKED), sums{};
+    each_vec(0, keys, [&](i64 first, auto lanes) {
+      fetch_keys(k + (first + 2 * LANES) * row, row, D);
+      fetch_keys(v + first * row, row, D);
+      vec score = row_products(q, 0, k + first * row, row, keys - first, D) * scale;
       if (slope != 0)
         score = fma((float)(newest - first) - __builtin_convertvector(LANE_NUMBERS, vec), splat(-slope), score);
-      float new_top = max_of(top, max_lanes(score));
-      float shrink = exp2(splat(top - new_top))[0];
-      vec p = keep(exp2(score - new_top), Part{keys});
-      sum = sum * shrink + sum_lanes(p);
-      top = new_top;
-      each_vec(0, D, [&](i64 d, auto lanes) {
-        vec total = load(y + d, lanes) * shrink;
-        for (i64 j = 0; j < keys; j++) total = fma(splat(p[j]), load(v + (first + j) * C + d, lanes), total);
-        store(y + d, total, lanes);
-      });
-    }
-    each_vec(0, D, [&](i64 d, auto lanes) { store(y + d, load(y + d, lanes) / sum, lanes); });
+      score = only(score, lanes);
+      tops = max_of(tops, score);
+      store(scores + first, score);
+    });
+    float top = max_lanes(tops);
+    each_vec(0, keys, [&](i64 first, auto lanes) {
+      vec p = keep(exp2(load(scores + first) - top), lanes);
+      sums += p;
+      store(scores + first, p);
+    });
+    float factor = 1.0f / sum_lanes(sums);
+    i64 d = 0;
+    for (; d + MIX_VECS * LANES <= D; d += MIX_VECS * LANES)
+      mix_rows<MIX_VECS>(scores, v + d, row, keys, factor, y + d, Whole{});
+    each_vec(d, D, [&](i64 d, auto lanes) { mix_rows<1>(scores, v + d, row, keys, factor, y + d, lanes); });
   }
 }

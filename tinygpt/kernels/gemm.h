@@ -16,7 +16,6 @@ constexpr int PANEL = TILE_VECS * LANES;
 static_assert(PANEL <= WIDEST_PANEL && WIDEST_PANEL % PANEL == 0);
 constexpr i64 DEPTH = 384;
 constexpr i64 GROUP_FLOATS = 160 * 1024;  // panels that meet all of A before the next do: they stay in the L2 cache
-constexpr int CACHE_LINE = 16;            // floats
 
 struct Matrix {
   const float* at;

@@ -15,44 +15,38 @@ static void multiply_rows(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, G
                     });
 }
 
-// x [depth] times LANES rows of b, of which `rows` are there.
-__attribute__((noinline)) static vec dot_products(const float* x, const float* b, i64 rows, i64 depth) {
-  vec sums[LANES] = {};
-  each_vec(0, depth, [&](i64 k, auto lanes) {
-    vec some = load(x + k, lanes);
-#pragma unroll
-    for (int i = 0; i < LANES; i++) sums[i] = fma(some, load(b + min_of(i, rows - 1) * depth + k, lanes), sums[i]);
-  });
-  transpose(sums);
-  for (int i = 1; i < LANES; i++) sums[0] += sums[i];
-  return sums[0];
-}
+constexpr int TOGETHER = 4;                     // rows of x that meet a weight when it is loaded
+constexpr int ABREAST = LANES < 8 ? LANES : 8;  // rows of b that are read side by side
 
-constexpr int TOGETHER = 4;  // rows of x that meet a weight when it is loaded
-
-// The same for TOGETHER rows of x, each sum in the same order.
+// ROWS rows of x [depth] times LANES rows of b, of which `rows` are there. Each sum has the same order whatever ROWS is.
+// The rows of b that come next but one are asked for: no CPU sees them coming beyond the end of a page.
+template <int ROWS>
 __attribute__((noinline)) static void dot_products(const float* x, const float* b, i64 rows, i64 depth,
-                                                   vec (&products)[TOGETHER]) {
-  vec sums[TOGETHER][LANES];
-  for (int first = 0; first < LANES; first += 4) {
-    const float* at[4];
-    for (int i = 0; i < 4; i++) at[i] = b + min_of(first + i, rows - 1) * depth;
-    vec some[TOGETHER][4] = {};
+                                                   vec (&products)[ROWS]) {
+  constexpr int WIDE = ROWS == 1 ? ABREAST : 4;
+  vec sums[ROWS][LANES];
+  for (int first = 0; first < LANES; first += WIDE) {
+    const float* at[WIDE];
+    for (int i = 0; i < WIDE; i++) at[i] = b + min_of(first + i, rows - 1) * depth;
+    vec some[ROWS][WIDE] = {};
     each_vec(0, depth, [&](i64 k, auto lanes) {
-      vec weights[4];
+      vec weights[WIDE];
 #pragma unroll
-      for (int i = 0; i < 4; i++) weights[i] = load(at[i] + k, lanes);
+      for (int i = 0; i < WIDE; i++) {
+        weights[i] = load(at[i] + k, lanes);
+        if (k % CACHE_LINE == 0) __builtin_prefetch(at[i] + 2 * WIDE * depth + k, 0, 2);
+      }
 #pragma unroll
-      for (int r = 0; r < TOGETHER; r++) {
+      for (int r = 0; r < ROWS; r++) {
         vec mine = load(x + r * depth + k, lanes);
 #pragma unroll
-        for (int i = 0; i < 4; i++) some[r][i] = fma(mine, weights[i], some[r][i]);
+        for (int i = 0; i < WIDE; i++) some[r][i] = fma(mine, weights[i], some[r][i]);
       }
     });
-    for (int r = 0; r < TOGETHER; r++)
-      for (int i = 0; i < 4; i++) sums[r][first + i] = some[r][i];
+    for (int r = 0; r < ROWS; r++)
+      for (int i = 0; i < WIDE; i++) sums[r][first + i] = some[r][i];
   }
-  for (int r = 0; r < TOGETHER; r++) {
+  for (int r = 0; r < ROWS; r++) {
     transpose(sums[r]);
     for (int i = 1; i < LANES; i++) sums[r][0] += sums[r][i];
     products[r] = sums[r][0];
@@ -70,8 +64,11 @@ static void multiply_few_rows(Team& team, const float* a, const float* b, i64 ro
       dot_products(a + row * depth, b + col * depth, cols - col, depth, products);
       for (int r = 0; r < TOGETHER; r++) take(row + r, col, lanes, products[r], true, true);
     }
-    for (; row < rows; row++)
-      take(row, col, lanes, dot_products(a + row * depth, b + col * depth, cols - col, depth), true, true);
+    for (; row < rows; row++) {
+      vec products[1];
+      dot_products(a + row * depth, b + col * depth, cols - col, depth, products);
+      take(row, col, lanes, products[0], true, true);
+    }
   });
 }
 

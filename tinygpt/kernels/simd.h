@@ -6,6 +6,8 @@
 #define LANES 4
 #endif
 
+constexpr int CACHE_LINE = 16;  // floats
+
 typedef float vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));  // loads need no alignment
 typedef i32 ivec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BLOCK = shared("BLOCK", 64)  # queries, and keys, that the CPU takes at a time
 # Of the CPU's scratch: more threads than that, or than pieces of work, have nothing to do.
 SCRATCH_SLICES = shared("SCRATCH_SLICES", 64)
+SCORES = shared("SCORES", 16)  # of one query, of which room is taken for a multiple: the widest vector
 
 MAX_SHARES = 4  # quads of floats that an invocation can have of each row
 PLAIN_LANES = 64
@@ -201,5 +202,6 @@ declare(
     "qkv position -> y cache_k+ cache_v+ | T H D alibi=0 R=1",
     "qkv=R,3*H*D position:i32=R y=R,H*D cache_k=R*T,H*D cache_v=R*T,H*D",
     attention_one,
+    scratch=lambda op: op.dim("R") * op.dim("H") * ceil_div(op.dim("T"), SCORES) * SCORES,
     flops=lambda op: 4 * op.dim("R") * op.dim("T") * op.dim("H") * op.dim("D"),
 )
