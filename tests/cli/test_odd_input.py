@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, tinygpt
 
-from tinygpt.data.catalog import Rows
+from tinygpt.core.hub.names import Rows
 from tinygpt.data.hub import cache_key, read_cache, write_cache
 
 SOON = pytest.mark.timeout(20)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.hub.names import Rows, parse_hub_name
 from tinygpt.data import Corpus, corpus_info, list_corpora, load_corpus
-from tinygpt.data.catalog import Rows, catalog, parse_hub_name
+from tinygpt.data.catalog import catalog
 
 
 def test_the_split_is_the_front_and_the_end() -> None:

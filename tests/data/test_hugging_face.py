@@ -11,8 +11,8 @@ import pytest
 from fake_datasets_server import FakeDatasetsServer, Reply
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.hub.names import parse_hub_name
 from tinygpt.data import Cancelled, Corpus, load_corpus
-from tinygpt.data.catalog import parse_hub_name
 from tinygpt.data.datasets_server import DatasetsServer
 from tinygpt.data.hub import load_rows
 

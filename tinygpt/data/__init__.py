@@ -7,15 +7,17 @@ from pathlib import Path
 
 from tinygpt.cache import cache_dir
 from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.hub.names import HUB_PREFIX, HUB_SYNTAX, parse_hub_name
+from tinygpt.core.hub.reading import DEFAULT_BUDGET
 from tinygpt.core.presets import DEFAULT_CORPUS
 from tinygpt.core.tasks import SYNTAX, TASKS, exercises, is_task
 from tinygpt.core.tasks.task import PREFIX
 from tinygpt.core.text import StreamDecoder, decode, encode
 from tinygpt.data.assembled import ASSEMBLED, load_assembled
-from tinygpt.data.catalog import HUB_PREFIX, HUB_SYNTAX, catalog, parse_hub_name
+from tinygpt.data.catalog import catalog
 from tinygpt.data.corpus import Corpus
 from tinygpt.data.datasets_server import Cancelled
-from tinygpt.data.hub import DEFAULT_BUDGET, Progress, load_rows
+from tinygpt.data.hub import Progress, load_rows
 from tinygpt.data.local import load_path
 from tinygpt.data.tasks import TEXT_BYTES, load_task
 

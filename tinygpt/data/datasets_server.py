@@ -18,15 +18,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.hub.names import SERVER, address
+from tinygpt.core.hub.replies import RETRIED_STATUSES, Patience, check_status
 
 if TYPE_CHECKING:
     import httpx  # where it is needed it is imported late: it takes longer than all the rest
 
-DEFAULT_SERVER = "https://datasets-server.huggingface.co"
-ATTEMPTS = 6
-ATTEMPTS_WITHOUT_ANSWER = 3
-LONGEST_WAIT_SECONDS = 120.0
-RETRIED_STATUSES = (429, 500, 502, 503, 504)
 MOST_REDIRECTS = 10
 ANSWER_BYTES = 32 << 20  # unpacked; the real server keeps its pages near one MiB
 ANSWER_SECONDS = 60.0  # from the first byte sent to the last one received
@@ -48,7 +45,7 @@ class Answer:
 
 
 def server_url() -> str:
-    return os.environ.get("TINYGPT_HF_DATASETS_SERVER", DEFAULT_SERVER).rstrip("/")
+    return os.environ.get("TINYGPT_HF_DATASETS_SERVER", SERVER).rstrip("/")
 
 
 class DatasetsServer:
@@ -100,32 +97,21 @@ class DatasetsServer:
         """The JSON object at `path`; what the server will not give is a TinyGPTError naming the dataset."""
         import httpx
 
-        for attempt in range(ATTEMPTS):
+        place = address(path, [("dataset", dataset), *parameters.items()])
+        patience = Patience(dataset, self.url)
+        while True:
             try:
-                answer = self.request(path, {"dataset": dataset, **parameters})
+                answer = self.request(place)
             except (httpx.RequestError, httpx.InvalidURL, TimeoutError, *NO_SUCH_PORT) as error:
-                if attempt + 1 >= ATTEMPTS_WITHOUT_ANSWER:
-                    raise TinyGPTError(
-                        f"Cannot reach the datasets server at {self.url} ({type(error).__name__}): "
-                        "check the network connection and try again."
-                    ) from error
-                self.wait(backoff(attempt))
+                self.wait(patience.after_silence(type(error).__name__))
                 continue
             if answer.status not in RETRIED_STATUSES:
                 return self.content(dataset, answer)
-            delay = max(backoff(attempt), retry_after(answer))
-            if attempt + 1 < ATTEMPTS and delay <= LONGEST_WAIT_SECONDS:
-                self.wait(delay)
-            else:
-                break
-        raise TinyGPTError(
-            f"The datasets server is too busy to serve {dataset} "
-            f"(HTTP {answer.status}{reason(answer.body)}): try again in a few minutes."
-        )
+            self.wait(patience.after_busy(answer.status, retry_after(answer), parse_object(answer.body)))
 
-    def request(self, path: str, parameters: dict[str, str | int]) -> Answer:
+    def request(self, place: str) -> Answer:
         self.check_time()
-        exchange = self.portal.start_task_soon(self.exchange, path, parameters)
+        exchange = self.portal.start_task_soon(self.exchange, place)
         try:
             while not wait([exchange], CANCEL_SECONDS).done:
                 self.check_time()
@@ -133,12 +119,12 @@ class DatasetsServer:
             exchange.cancel()
         return exchange.result()
 
-    async def exchange(self, path: str, parameters: dict[str, str | int]) -> Answer:
+    async def exchange(self, place: str) -> Answer:
         """Redirects are followed by hand: httpx would read their bodies, however long."""
         from anyio import fail_after
 
         with fail_after(ANSWER_SECONDS):
-            request = self.http.build_request("GET", f"{self.url}{path}", params=parameters)
+            request = self.http.build_request("GET", self.url + place)
             for _ in range(MOST_REDIRECTS + 1):
                 async with aclosing(await self.http.send(request, stream=True)) as response:
                     if response.next_request is None:
@@ -148,22 +134,9 @@ class DatasetsServer:
         raise no_datasets_server(response.url.host)
 
     def content(self, dataset: str, answer: Answer) -> dict[str, Any]:
-        status, body = answer.status, answer.body
-        if status in (401, 403):
-            remedy = "check that your token may read it" if self.token else "set HF_TOKEN if you may read it"
-            raise TinyGPTError(
-                f"The dataset {dataset} is gated, private or missing{reason(body)}: check the name, and {remedy}."
-            )
-        if status == 404:
-            raise TinyGPTError(
-                f"The datasets server has no such dataset, config or split of {dataset}{reason(body)}: "
-                "check the spelling."
-            )
-        if status != 200:
-            raise TinyGPTError(
-                f"The datasets server cannot serve {dataset} (HTTP {status}{reason(body)}): try another dataset."
-            )
-        content = parse_object(body)
+        content = parse_object(answer.body)
+        remedy = "check that your token may read it" if self.token else "set HF_TOKEN if you may read it"
+        check_status(dataset, answer.status, content, remedy)
         if content is None:
             raise no_datasets_server(answer.host)
         return content
@@ -206,10 +179,6 @@ def no_datasets_server(host: str) -> TinyGPTError:
     return TinyGPTError(f"What answers at {host} is no datasets server: check TINYGPT_HF_DATASETS_SERVER.")
 
 
-def backoff(attempt: int) -> float:
-    return float(0.5 * 2**attempt)
-
-
 def retry_after(answer: Answer) -> float:
     """Seconds the server asks to wait, given as a number or as a date."""
     try:
@@ -220,13 +189,6 @@ def retry_after(answer: Answer) -> float:
         return email.utils.parsedate_to_datetime(answer.retry_after).timestamp() - time.time()
     except (ValueError, OverflowError):
         return 0.0
-
-
-def reason(body: bytes) -> str:
-    """The server's own words, made to sit inside a sentence."""
-    message = (parse_object(body) or {}).get("error")
-    words = " ".join(message.split())[:200].rstrip(".") if isinstance(message, str) else ""
-    return f", it says “{words}”" if words else ""
 
 
 def parse_object(body: bytes) -> dict[str, Any] | None:

@@ -1,10 +1,15 @@
 """What the datasets server says, checked: an answer of another shape than it documents is one clear sentence."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
-
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.text import whole_characters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+    D = TypeVar("D")
 
 LONGEST_NAME = 500  # characters of a config, a split or a column
 STRINGS = ("string", "large_string")
@@ -12,35 +17,32 @@ LISTS = ("Sequence", "List", "LargeList")
 
 TEXT, LINES, OTHER = "text", "lines", "other"  # a string, a list of strings, anything else
 
-T = TypeVar("T")
-D = TypeVar("D")
 
-
-@dataclass(frozen=True)
 class Split:
-    config: str
-    name: str
+    def __init__(self, config: str, name: str) -> None:
+        self.config = config
+        self.name = name
 
 
-@dataclass(frozen=True)
 class Row:
-    cells: dict[str, Any]
-    truncated: list[Any]  # names of columns whose cells the server cut short
+    def __init__(self, cells: "dict[str, Any]", truncated: "list[Any]") -> None:
+        self.cells = cells
+        self.truncated = truncated  # names of columns whose cells the server cut short
 
 
-@dataclass(frozen=True)
 class Page:
-    columns: dict[str, str]  # the kind of each, by name
-    rows: list[Row]
-    total: int | None
-    partial: bool  # the server has only the beginning of the split
+    def __init__(self, columns: "list[tuple[str, str]]", rows: "list[Row]", total: "int | None", partial: bool) -> None:
+        self.columns = columns  # the name and the kind of each
+        self.rows = rows
+        self.total = total
+        self.partial = partial  # the server has only the beginning of the split
 
 
 class Misshapen(Exception):
     """Says which part of an answer is not what it should be."""
 
 
-def read_splits(dataset: str, answer: object) -> list[Split]:
+def read_splits(dataset: str, answer: object) -> "list[Split]":
     return checked(dataset, lambda: [split(item) for item in optional(answer, "splits", list, [])])
 
 
@@ -48,14 +50,14 @@ def read_page(dataset: str, answer: object) -> Page:
     return checked(dataset, lambda: page(answer))
 
 
-def checked(dataset: str, read: Callable[[], T]) -> T:
+def checked(dataset: str, read: "Callable[[], T]") -> "T":
     try:
         return read()
     except Misshapen as fault:
-        raise TinyGPTError(
+        raise TinyGPTError(  # noqa: B904 (MicroPython shows the first line of a chain)
             f"The datasets server's answer about {dataset} makes no sense ({fault}): "
             "try again later, or take another dataset."
-        ) from None
+        )
 
 
 def split(item: object) -> Split:
@@ -65,7 +67,7 @@ def split(item: object) -> Split:
 def page(answer: object) -> Page:
     features = optional(answer, "features", list, [])
     return Page(
-        columns={name(feature, "name"): kind(part(feature, "type", object)) for feature in features},
+        columns=[(name(feature, "name"), kind(part(feature, "type", object))) for feature in features],
         rows=[row(item) for item in part(answer, "rows", list)],
         total=optional(answer, "num_rows_total", int, None),
         partial=optional(answer, "partial", bool, False),
@@ -95,19 +97,22 @@ def name(item: object, key: str) -> str:
     text = part(item, key, str)
     if len(text) > LONGEST_NAME:
         raise Misshapen(f"a {key} of {len(text)} characters")
-    return text.encode("utf-8", "replace").decode()  # a lone surrogate can be neither sent nor printed
+    # A lone surrogate can be neither sent nor printed, and what is printed may not steer a terminal.
+    return "".join(
+        ["?" if ord(letter) < 32 or 127 <= ord(letter) < 160 else letter for letter in whole_characters(text)]
+    )
 
 
-def part(item: object, key: str, kind: type[T]) -> T:
+def part(item: object, key: str, kind: "type[T]") -> "T":
     if not isinstance(item, dict):
-        raise Misshapen(f"no object that holds {key!r}")
+        raise Misshapen(f"no object that holds '{key}'")
     if key not in item or not isinstance(item[key], kind):
-        raise Misshapen(f"{key!r} is missing or of a wrong kind")
+        raise Misshapen(f"'{key}' is missing or of a wrong kind")
     value: T = item[key]
     return value
 
 
-def optional(item: object, key: str, kind: type[T], default: D) -> T | D:
+def optional(item: object, key: str, kind: "type[T]", default: "D") -> "T | D":
     if isinstance(item, dict) and item.get(key) is None:
         return default
     return part(item, key, kind)
