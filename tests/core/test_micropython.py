@@ -64,6 +64,13 @@ def test_tasks_make_up_the_same_under_both_interpreters(tmp_path):
     assert cpython.count("refused: ") == 10 and "accepted" not in cpython
 
 
+def test_datasets_are_asked_for_and_read_the_same_under_both_interpreters(tmp_path):
+    cpython = assert_same((HERE / "portable_hub.py").read_text(), tmp_path)
+    assert cpython.count("refused: ") == 6
+    for sentence in ("has no config 'c'", "'id' of o/n does not hold text", "no column 'Text': choose one of", "gated"):
+        assert sentence in cpython
+
+
 def test_a_budget_comes_to_the_same_under_both_interpreters(tmp_path):
     cpython = assert_same(as_one_script("bits.py", "toy.py", "clocked.py", "portable_budget.py"), tmp_path)
     assert "refused: there is no time for 20 steps of tiny" in cpython and cpython.count("finished\n") == 2

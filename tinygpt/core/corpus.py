@@ -43,7 +43,7 @@ def corpus_advice(
     if epochs > 50:
         turn = "Watch the validation loss, or set patience to stop when it turns"
         advice.append(
-            f"{train.steps:,} steps read the corpus {epochs:,.0f} times over ({tokens / parameter_count:.1f} tokens "
+            f"{train.steps:,} steps read the corpus {round(epochs):,} times over ({tokens / parameter_count:.1f} tokens "
             f"per parameter). {turn if validates(config, val_bytes) else 'Fewer steps, or more text, would do'}."
         )
     if train.eval_every > 0 and not validates(config, val_bytes):

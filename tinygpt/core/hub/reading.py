@@ -56,6 +56,7 @@ class Reading:
         self.wanted = rows
         self.budget = budget
         self.size = 0  # of the text, before the budget cuts it
+        self.kept = 0  # of it
         self.rows = 0
         self.pages = 0
         self.blank_pages = 0
@@ -78,6 +79,8 @@ class Reading:
             added.append(self.take_row(page, row))
             if self.size >= self.budget:
                 break
+        text = b"".join(added)
+        self.kept += len(text)
         self.pages += 1
         self.blank_pages = self.blank_pages + 1 if self.size == before else 0
         total = page.total
@@ -89,7 +92,7 @@ class Reading:
                 f"The first {self.rows:,} rows of {self.wanted.dataset} hold too little text: "
                 "choose another column or split."
             )
-        return b"".join(added)
+        return text
 
     def take_row(self, page: Page, row: Row) -> bytes:
         column = str(self.wanted.column)
@@ -110,7 +113,7 @@ class Reading:
         return whole(piece, room)
 
     def check_size(self) -> None:
-        if self.size == 0:
+        if self.kept == 0:
             raise TinyGPTError(f"There is no text in {self.wanted.describe()}: choose another column or split.")
 
     def describe(self) -> str:
