@@ -41,10 +41,11 @@ def corpus_advice(
             f"use more text{smaller}."
         )
     if epochs > 50:
-        turn = "Watch the validation loss, or set patience to stop when it turns"
+        watch = "Watch the validation loss, or set patience to stop when it turns"
+        turn = watch if validates(config, val_bytes) else "Fewer steps, or more text, would do"
         advice.append(
-            f"{train.steps:,} steps read the corpus {round(epochs):,} times over ({tokens / parameter_count:.1f} tokens "
-            f"per parameter). {turn if validates(config, val_bytes) else 'Fewer steps, or more text, would do'}."
+            f"{train.steps:,} steps read the corpus {round(epochs):,} times over "
+            f"({tokens / parameter_count:.1f} tokens per parameter). {turn}."
         )
     if train.eval_every > 0 and not validates(config, val_bytes):
         advice.append(
