@@ -26,7 +26,7 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
     def opened(isolated: bool = True, prepare: Callable[[Page], object] = lambda page: None) -> Page:
         sites.append(site := Site(dist, isolated=isolated).__enter__())
         # A service worker would isolate the page.
-        pages.append(page := browser.new_page(service_workers="allow" if isolated else "block"))
+        pages.append(page := browser.new_context(service_workers="allow" if isolated else "block").new_page())
         page.set_default_timeout(PATIENCE)
         page.on(
             "request", lambda sent: None if sent.url.startswith((site.url, "blob:")) else elsewhere.append(sent.url)
@@ -40,7 +40,7 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
 
     yield opened
     for page in pages:
-        page.close()
+        page.context.close()
     for site in sites:
         site.__exit__(None, None, None)
     assert not elsewhere

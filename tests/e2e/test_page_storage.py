@@ -10,29 +10,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import FLAGS
 from page_helpers import PATIENCE, OpenPage, press, save, step, stop, wait_for_step
+from page_toy import (
+    TINY,
+    assert_same_model,
+    engine_worker,
+    finish,
+    go_on_with,
+    uninterrupted,
+    untrained,
+    wait_until_kept,
+)
 from playwright.sync_api import Browser, Dialog, Page, Playwright, expect
 
-from tinygpt.core.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import SampleConfig
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.sampler import generate
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.runner import find_chromium
-from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+from tinygpt.formats import Checkpoint, load_tinygpt
 from tinygpt.server import Site
 
 pytestmark = pytest.mark.xdist_group("page")
 
-# Odd sizes: SwiftShader compiles the kernels for even ones for a minute.
-TINY = RunConfig(
-    ModelConfig(layers=1, d_model=10, heads=2, ctx=9),
-    TrainConfig(batch=2, steps=1500, lr=0.02, eval_every=500, sample_every=500),
-)
-TEXT = "abcabcabc " * 100
 STALL = """
 ([call, share]) => {
   // In the call of that number, once so much of it is written, the worker stands still.
@@ -53,52 +55,6 @@ STALL = """
   handle.flush = function () { if (!--left) stall(); return flush.call(this); };
 }
 """
-
-
-def untrained(file: Path, config: RunConfig = TINY) -> Path:
-    progress = Progress()
-    progress.loss = 5.5
-    save_tinygpt(file, Checkpoint(config, run_now(native_engine(config).export_state()), progress))
-    return file
-
-
-def go_on_with(page: Page, file: Path, engine: str = "wasm") -> None:
-    page.get_by_label("Your own").check()
-    page.get_by_label("Text to learn from").fill(TEXT)
-    page.locator("input[accept='.tinygpt']").set_input_files(file)
-    page.locator(f"input[name=engine][value={engine}]").check()
-    press(page, "Continue")
-
-
-def engine_worker(page: Page):
-    return next(worker for worker in page.workers if "worker" in worker.url)
-
-
-def wait_until_kept(page: Page) -> None:
-    expect(page.get_by_role("region", name="The model in hand")).to_contain_text("kept in this browser", timeout=60_000)
-
-
-def finish(page: Page, folder: Path) -> Checkpoint:
-    page.wait_for_function(
-        "() => document.querySelector('[role=status]').innerText.startsWith('Finished')", timeout=90_000
-    )
-    return load_tinygpt(save(page, folder))
-
-
-def uninterrupted(open_page: OpenPage, file: Path, folder: Path, engine: str = "wasm") -> Checkpoint:
-    page = open_page()
-    go_on_with(page, file, engine)
-    return finish(page, folder)
-
-
-def assert_same_model(one: Checkpoint, other: Checkpoint) -> None:
-    assert one.config == other.config and one.state.step == other.state.step
-    assert np.array_equal(one.state.w, other.state.w)
-    assert one.state.slots.keys() == other.state.slots.keys()
-    for name in one.state.slots:
-        assert np.array_equal(one.state.slots[name], other.state.slots[name])
-    assert one.progress.history.points == other.progress.history.points
-    assert (one.progress.best_val, one.progress.best_step) == (other.progress.best_val, other.progress.best_step)
 
 
 def interrupted(page: Page, file: Path, folder: Path, engine: str = "wasm") -> Checkpoint:

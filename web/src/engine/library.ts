@@ -3,9 +3,75 @@ import { downloadZip } from "client-zip";
 import type { Reopened } from "../storage/keeper.ts";
 import type { Shelf } from "../storage/shelf.ts";
 import { ModelFile, type Reader } from "./modelfile.ts";
-import type { CheckedFile, CoreEvent, Library, Shelved } from "./protocol.ts";
+import type { CheckedFile, CoreEvent, Library, Shelved, ToWorker } from "./protocol.ts";
+import { lastLine, type Python } from "./python.ts";
+import { say } from "./run.ts";
+import { travel } from "./travel.ts";
 
-export async function library(shelf: Shelf): Promise<Library> {
+export type ToLibrary = Extract<ToWorker, { type: "library" | "rename" | "delete" | "compare" | "export" | "travel" }>;
+
+/** The run of the model in hand, if it is one's, and whether it is under way. */
+interface InHand {
+  run: string | null;
+  training: boolean;
+}
+
+/** Does what the page asks of the library, also while a run is under way; what goes wrong is said and ends nothing. */
+export class Librarian {
+  private readonly shelf: Shelf;
+  private readonly python: Python;
+
+  constructor(shelf: Shelf, python: Python) {
+    this.shelf = shelf;
+    this.python = python;
+  }
+
+  async serve(message: ToLibrary, inHand: InHand): Promise<void> {
+    try {
+      await this.answer(message, inHand);
+    } catch (error) {
+      say({ type: "unshelved", message: lastLine(error) });
+    }
+  }
+
+  private async answer(message: ToLibrary, inHand: InHand): Promise<void> {
+    const { shelf } = this;
+    switch (message.type) {
+      case "compare":
+        say({ type: "compared", differences: await differences(message.runs, shelf) });
+        return;
+      case "export":
+        say({ type: "exported", ...(await exported(message.runs, shelf)) });
+        return;
+      case "travel":
+        if (inHand.training) throw new Error("a run is under way; stop it first");
+        await travel(message, shelf, this.python);
+        return;
+      case "rename":
+        await rename(message.run, message.title, shelf, inHand);
+        break;
+      case "delete":
+        if (inHand.training && inHand.run === message.run) throw new Error("this run is under way; stop it first");
+        await shelf.remove(message.run);
+        break;
+    }
+    say({ type: "library", ...(await library(shelf)) });
+  }
+}
+
+async function rename(id: string, title: string, shelf: Shelf, inHand: InHand): Promise<void> {
+  const folder = await shelf.hold(id);
+  const meta = await folder.meta();
+  if (meta) await folder.putMeta({ ...meta, title });
+  if (inHand.run !== id) shelf.locks.release(id);
+}
+
+async function differences(ids: string[], shelf: Shelf): Promise<[label: string, values: (number | string)[]][]> {
+  const found = await Promise.all(ids.map((id) => shelf.folder(id).facts<Shelved>()));
+  return shelf.differences(found.map((facts) => facts?.config ?? { model: {}, train: {} }));
+}
+
+async function library(shelf: Shelf): Promise<Library> {
   const ids = await shelf.ids();
   const elsewhere = await shelf.locks.elsewhere(ids);
   const runs: Shelved[] = [];
@@ -37,7 +103,7 @@ function fileName(title: string, step: number): string {
 }
 
 /** One run as a model file, or several as a zip: their models, events and texts. */
-export async function exported(ids: string[], shelf: Shelf): Promise<{ name: string; blob: Blob }> {
+async function exported(ids: string[], shelf: Shelf): Promise<{ name: string; blob: Blob }> {
   const files: { name: string; input: Blob | Uint8Array<ArrayBuffer> }[] = [];
   const texts = new Set<string>();
   for (const id of ids) {

@@ -203,6 +203,7 @@ export type FromWorker =
     }
   | { type: "event"; event: CoreEvent }
   | ({ type: "library" } & Library)
+  | { type: "unshelved"; message: string } // what was asked of the library cannot be done; nothing has ended
   | { type: "compared"; differences: [label: string, values: (number | string)[]][] }
   | { type: "exported"; name: string; blob: Blob }
   | { type: "travelled"; run: string; step: number; text: string; last: boolean }

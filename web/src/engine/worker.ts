@@ -3,11 +3,10 @@ import * as assets from "./assets.ts";
 import { capabilities, reportedMemory } from "./features.ts";
 import { Gpu } from "./gpu.ts";
 import { ModelFile } from "./modelfile.ts";
-import type { Shelved, ToWorker } from "./protocol.ts";
+import type { ToWorker } from "./protocol.ts";
 import { lastLine, type Plan, type Python, type Session } from "./python.ts";
 import { type Kept, Run, say } from "./run.ts";
-import { checkedRun, exported, library } from "./library.ts";
-import { travel } from "./travel.ts";
+import { checkedRun, Librarian } from "./library.ts";
 import type { WasmOptions } from "./wasmplayer.ts";
 import { openFiles } from "../storage/files.ts";
 import { Keeper } from "../storage/keeper.ts";
@@ -30,6 +29,7 @@ interface Prepared {
 
 let python: Python;
 let shelf: Shelf;
+let librarian: Librarian;
 let run: Run | null = null;
 let keeper: Keeper | null = null; // of the model in hand, where that is a run's
 
@@ -165,11 +165,6 @@ function requireRest(): void {
   if (run?.training) throw new Error("a run is under way; stop it first");
 }
 
-async function compared(ids: string[]): Promise<[label: string, values: (number | string)[]][]> {
-  const found = await Promise.all(ids.map((id) => shelf.folder(id).facts<Shelved>()));
-  return shelf.differences(found.map((facts) => facts?.config ?? { model: {}, train: {} }));
-}
-
 async function handle(message: ToWorker): Promise<void> {
   switch (message.type) {
     case "check":
@@ -186,32 +181,14 @@ async function handle(message: ToWorker): Promise<void> {
       await run?.settled;
       await takeRun(message);
       return;
-    case "travel":
-      requireRest();
-      await travel(message, shelf, python);
-      return;
     case "library":
-      say({ type: "library", ...(await library(shelf)) });
-      return;
-    case "rename": {
-      const folder = await shelf.hold(message.run);
-      const meta = await folder.meta();
-      if (meta) await folder.putMeta({ ...meta, title: message.title });
-      if (keeper?.folder.id !== message.run) shelf.locks.release(message.run);
-      say({ type: "library", ...(await library(shelf)) });
-      return;
-    }
+    case "rename":
     case "delete":
-      if (keeper?.folder.id === message.run) requireRest();
-      await shelf.remove(message.run);
-      if (keeper?.folder.id === message.run) keeper = null;
-      say({ type: "library", ...(await library(shelf)) });
-      return;
     case "compare":
-      say({ type: "compared", differences: await compared(message.runs) });
-      return;
     case "export":
-      say({ type: "exported", ...(await exported(message.runs, shelf)) });
+    case "travel":
+      await librarian.serve(message, { run: keeper?.folder.id ?? null, training: run?.training ?? false });
+      if (message.type === "delete" && keeper && !shelf.locks.has(keeper.folder.id)) keeper = null;
       return;
     case "stop":
       run?.requestStop();
@@ -228,6 +205,7 @@ const ready = (async () => {
   assets.fetchAhead();
   python = await assets.python();
   shelf = new Shelf(await openFiles(), python.shelf);
+  librarian = new Librarian(shelf, python);
   say({ type: "ready", capabilities: await capabilities() });
 })();
 

@@ -1,7 +1,7 @@
 // The runs that this browser keeps, as the worker last told of them; run.svelte.ts passes its messages on.
 import type { FromWorker, Shelved, ToWorker } from "../engine/protocol";
 
-type Message = Extract<FromWorker, { type: "library" | "compared" | "exported" | "travelled" }>;
+type Message = Extract<FromWorker, { type: "library" | "compared" | "exported" | "travelled" | "unshelved" }>;
 
 const LOOK_AGAIN = 2000; // ms: a tab that was just reloaded may hold its run a moment longer
 const CHANCES = 2;
@@ -22,6 +22,7 @@ export class Library {
   differences = $state.raw<[label: string, values: (number | string)[]][]>([]);
   journey = $state.raw<Journey | null>(null);
   exporting = $state(false);
+  problem = $state(""); // with what was last asked of it
   /** The run that was under way when the page was left. */
   offer = $state.raw<Shelved | null>(null);
 
@@ -38,10 +39,12 @@ export class Library {
   }
 
   rename(run: string, title: string): void {
+    this.problem = "";
     this.send({ type: "rename", run, title });
   }
 
   remove(run: string): void {
+    this.problem = "";
     this.send({ type: "delete", run });
   }
 
@@ -51,12 +54,14 @@ export class Library {
   }
 
   export(runs: string[], deliver: (blob: Blob, name: string) => void): void {
+    this.problem = "";
     this.deliver = deliver;
     this.exporting = true;
     this.send({ type: "export", runs });
   }
 
   travel(run: string, prompt: string, settings: Extract<ToWorker, { type: "travel" }>["settings"]): void {
+    this.problem = "";
     this.journey = { run, texts: new Map(), done: false };
     this.send({ type: "travel", run, prompt, settings });
   }
@@ -72,13 +77,6 @@ export class Library {
     this.chances = CHANCES;
   }
 
-  /** Something that was asked of the worker has gone wrong; why is said elsewhere. */
-  fail(): void {
-    this.exporting = false;
-    this.deliver = null;
-    if (this.journey) this.journey = { ...this.journey, done: true };
-  }
-
   take(message: Message, occupied: boolean): void {
     switch (message.type) {
       case "library":
@@ -88,6 +86,12 @@ export class Library {
         this.used = message.used;
         this.available = message.available;
         this.look(occupied);
+        break;
+      case "unshelved":
+        this.problem = message.message;
+        this.exporting = false;
+        this.deliver = null;
+        if (this.journey) this.journey = { ...this.journey, done: true };
         break;
       case "compared":
         this.differences = message.differences;

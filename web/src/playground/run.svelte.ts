@@ -117,6 +117,14 @@ export class Run {
     this.send({ type: "take", run: id, ...(step === undefined ? {} : { step }) });
   }
 
+  /** Delete a run of the library. The model in hand stays, though it may not be kept any more. */
+  forget(id: string): void {
+    this.library.remove(id);
+    if (this.model?.run !== id) return;
+    this.model = { ...this.model, run: null, text: null };
+    this.keptAt = null;
+  }
+
   /** The tab may be gone soon. */
   keepSoon(): void {
     if (this.phase === "training") this.send({ type: "keep" });
@@ -254,6 +262,7 @@ export class Run {
       case "compared":
       case "exported":
       case "travelled":
+      case "unshelved":
         this.library.take(message, this.model !== null || this.busy);
         break;
       case "doubt":
@@ -368,7 +377,6 @@ export class Run {
     this.compiled = null;
     this.lost = lost ?? false;
     this.after = null;
-    this.library.fail();
     this.complain(sentence(message));
     if (kept) this.model = { ...this.model!, file: kept };
     if (lost) this.onLost(kept);

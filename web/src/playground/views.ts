@@ -1,5 +1,8 @@
 // What the page can show, in the order of its tabs; the address names one: "#write".
-export const VIEWS = [{ name: "train", title: "Train" }] as const;
+export const VIEWS = [
+  { name: "train", title: "Train" },
+  { name: "library", title: "Library" },
+] as const;
 
 export type View = (typeof VIEWS)[number]["name"];
 

@@ -1,0 +1,68 @@
+"""A toy model that trains in seconds, on any engine, and what tests do with it on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from page_helpers import OpenPage, press, save
+from playwright.sync_api import Page, expect
+
+from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.progress import Progress
+from tinygpt.engines.native import native_engine
+from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+
+# Odd sizes: SwiftShader compiles the kernels for even ones for a minute.
+TINY = RunConfig(
+    ModelConfig(layers=1, d_model=10, heads=2, ctx=9),
+    TrainConfig(batch=2, steps=1500, lr=0.02, eval_every=500, sample_every=500),
+)
+TEXT = "abcabcabc " * 100
+
+
+def untrained(file: Path, config: RunConfig = TINY) -> Path:
+    progress = Progress()
+    progress.loss = 5.5
+    save_tinygpt(file, Checkpoint(config, run_now(native_engine(config).export_state()), progress))
+    return file
+
+
+def go_on_with(page: Page, file: Path, engine: str = "wasm") -> None:
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill(TEXT)
+    page.locator("input[accept='.tinygpt']").set_input_files(file)
+    page.locator(f"input[name=engine][value={engine}]").check()
+    press(page, "Continue")
+
+
+def engine_worker(page: Page):
+    return next(worker for worker in page.workers if "worker" in worker.url)
+
+
+def wait_until_kept(page: Page) -> None:
+    expect(page.get_by_role("region", name="The model in hand")).to_contain_text("kept in this browser", timeout=60_000)
+
+
+def finish(page: Page, folder: Path) -> Checkpoint:
+    page.wait_for_function(
+        "() => document.querySelector('[role=status]').innerText.startsWith('Finished')", timeout=90_000
+    )
+    return load_tinygpt(save(page, folder))
+
+
+def uninterrupted(open_page: OpenPage, file: Path, folder: Path, engine: str = "wasm") -> Checkpoint:
+    page = open_page()
+    go_on_with(page, file, engine)
+    return finish(page, folder)
+
+
+def assert_same_model(one: Checkpoint, other: Checkpoint) -> None:
+    assert one.config == other.config and one.state.step == other.state.step
+    assert np.array_equal(one.state.w, other.state.w)
+    assert one.state.slots.keys() == other.state.slots.keys()
+    for name in one.state.slots:
+        assert np.array_equal(one.state.slots[name], other.state.slots[name])
+    assert one.progress.history.points == other.progress.history.points
+    assert (one.progress.best_val, one.progress.best_step) == (other.progress.best_val, other.progress.best_step)

@@ -1,0 +1,126 @@
+"""The library of runs: compare, rename, travel back, fork, export, delete; and two tabs that do not hurt each other."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from page_helpers import OpenPage, press, step, stop, wait_for_step
+from page_toy import TINY, assert_same_model, finish, go_on_with, untrained, wait_until_kept
+from playwright.sync_api import Locator, Page, expect
+
+from tinygpt.core.config import SampleConfig
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.sampler import generate
+from tinygpt.engines.native import native_engine
+from tinygpt.formats import load_tinygpt
+
+pytestmark = pytest.mark.xdist_group("page")
+HOSTILE = "<img src=x onerror=document.title='taken'>"
+
+
+def show(page: Page, view: str) -> None:
+    page.get_by_role("link", name=view, exact=True).click()
+
+
+def shelved(page: Page, title: str) -> Locator:
+    return page.get_by_role("article", name=title, exact=True)
+
+
+def export(page: Page, button: Locator, folder: Path) -> Path:
+    with page.expect_download() as download:
+        button.click()
+    file = folder / download.value.suggested_filename
+    download.value.save_as(file)
+    return file
+
+
+def test_runs_are_compared_renamed_travelled_through_forked_exported_and_deleted(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = open_page()
+    for name, rate in (("one", 0.02), ("two", 0.01)):
+        go_on_with(page, untrained(tmp_path / name, TINY.replace(lr=rate)))
+        whole = finish(page, tmp_path)
+        wait_until_kept(page)
+    show(page, "Library")
+    expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
+    expect(page.get_by_text(" used of the ")).to_be_visible()
+
+    one = shelved(page, "one")
+    one.get_by_role("button", name="Rename …").click()
+    one.get_by_label("Title").fill(HOSTILE)
+    one.get_by_role("button", name="Rename", exact=True).click()
+    one = shelved(page, HOSTILE)
+    expect(one.get_by_role("heading")).to_have_text(HOSTILE)
+
+    for box in page.get_by_role("checkbox", name="Compare").all():
+        box.check()
+    comparison = page.get_by_role("region", name="Comparison")
+    expect(comparison.get_by_role("row").nth(1)).to_have_text("learning rate0.010.02")
+    expect(comparison.get_by_role("row")).to_have_count(5)  # head, the one difference, two losses, the text
+
+    files = zipfile.ZipFile(export(page, page.get_by_role("button", name="Export all"), tmp_path))
+    assert files.testzip() is None and sum(name.endswith(".tinygpt") for name in files.namelist()) == 2
+    events = [json.loads(line) for line in files.read(next(n for n in files.namelist() if "jsonl" in n)).splitlines()]
+    steps = [row[0] for event in events if event["event"] == "steps" for row in event["rows"]]
+    assert steps == list(range(1, TINY.train.steps + 1))
+    last = load_tinygpt(export(page, shelved(page, "two").get_by_role("button", name="Export"), tmp_path))
+    assert_same_model(last, whole)
+
+    shelved(page, "two").get_by_role("button", name="Travel back").click()
+    journey = page.get_by_role("region", name="Travel back in two")
+    journey.get_by_label("What each should write on from").fill("abc")
+    journey.get_by_label("seed").fill("7")
+    press(page, "Let each write")
+    made = run_now(generate(native_engine(last.config, state=last.state), 9, b"abc", SampleConfig(seed=7)))
+    expect(journey.locator("pre")).to_have_text("abc" + made.decode("latin1"))
+    journey.get_by_role("slider").fill("0")
+    expect(journey.locator("pre")).not_to_have_text("abc" + made.decode("latin1"))
+    press(page, "Go on from here")
+    expect(page.get_by_role("alert")).to_contain_text("two is in hand: step ")
+    assert 0 < step(page) < TINY.train.steps
+    press(page, "Continue")  # with the text that it learnt from before
+    assert_same_model(finish(page, tmp_path), whole)
+
+    show(page, "Library")
+    expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
+    expect(page.get_by_text("left two at step ")).to_be_visible()
+    asked: list[str] = []
+    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
+    one.get_by_role("button", name="Delete …").click()
+    expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
+    assert asked == [f"Delete {HOSTILE} from this browser? This cannot be undone."]
+    assert page.title() == "TinyGPT"
+
+
+def test_a_run_is_gone_on_with_in_one_tab_at_a_time(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    go_on_with(page, untrained(tmp_path / "toy", TINY.replace(steps=1_000_000)))
+    wait_until_kept(page)
+    at = stop(page)
+    page.reload()
+    other = page.context.new_page()
+    other.goto(page.url)
+    for tab in (page, other):
+        expect(tab.get_by_role("region", name="The run before")).to_contain_text(f"toy was at step {at:,} of")
+    press(page, "Go on from there")
+    wait_for_step(page, at + 100)
+    press(other, "Go on from there")
+    expect(other.get_by_role("alert")).to_contain_text(
+        "This run is open in another tab; go on there, or close that tab"
+    )
+    show(other, "Library")
+    expect(shelved(other, "toy")).to_contain_text("It is open in another tab")
+    for name in ("Open", "Delete …", "Rename …"):
+        expect(shelved(other, "toy").get_by_role("button", name=name)).to_be_disabled()
+    reached = stop(page)
+    wait_until_kept(page)
+    page.goto("about:blank")
+    show(other, "Train")
+    show(other, "Library")
+    shelved(other, "toy").get_by_role("button", name="Open").click()
+    expect(other.get_by_role("alert")).to_contain_text(f"toy is in hand: step {reached:,}.")
+    other.close()
