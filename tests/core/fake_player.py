@@ -80,7 +80,7 @@ class FakePlayer(Player):
                 return turn
             if self.left is not None:
                 self.left -= 1
-            getattr(self, "do_" + mode)()
+            getattr(self, "do_prefill" if mode.startswith("prefill_") else "do_" + mode)()
         return times
 
     async def close(self):

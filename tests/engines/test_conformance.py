@@ -305,14 +305,16 @@ def writers(lab):
 
 
 def test_logits_are_the_specifications(writers):
-    ctx, logits = writers[0].config.model.ctx, []
+    """Of prompts of any length, and of bytes that follow one; read at once or one by one, they are the same."""
+    ctx, read, decoded = writers[0].config.model.ctx, [], []
+    prompts = sorted({1, 7, 8, 9, ctx - 1, ctx}, reverse=True)
     for engine in writers:
-        rows = [run_now(engine.prefill(TEXT[:prompt])) for prompt in (ctx, 1)]
-        rows += [run_now(engine.decode(TEXT[i])) for i in range(1, ctx)]
-        logits.append(np.array(rows))
-    bound = 1e-5 * np.abs(logits[1]).max()
-    np.testing.assert_allclose(logits[0], logits[1], rtol=0, atol=bound)
-    np.testing.assert_allclose(logits[0][0], logits[0][-1], rtol=0, atol=bound)
+        read.append(np.array([run_now(engine.prefill(TEXT[:prompt])) for prompt in prompts]))
+        decoded.append(np.array([run_now(engine.decode(TEXT[i])) for i in range(1, ctx)]))
+    bound = 1e-5 * np.abs(decoded[1]).max()
+    np.testing.assert_allclose(decoded[0], decoded[1], rtol=0, atol=bound)
+    np.testing.assert_allclose(read[0], read[1], rtol=0, atol=bound)
+    np.testing.assert_allclose(read[0][:-1], decoded[0][[prompt - 2 for prompt in prompts[:-1]]], rtol=0, atol=bound)
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ static void attention_backward(const attention_backward_args& a, Team& team) {
 }
 
 static void cache_fill(const cache_fill_args& a, Team& team) {
-  Range rows = team.share(a.T);
+  Range rows = team.share(a.N);
   i64 text = (i64)a.row[0] * a.T * a.C;
   for (i64 t = rows.begin; t < rows.end; t++) {
     const float* k = a.qkv + t * 3 * a.C + a.C;

@@ -81,11 +81,11 @@ def attention_backward(
     dqkv[...] = join_heads(np.stack([ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ dY]))
 
 
-def cache_fill(*, qkv: Floats, row: Ints, cache_k: Floats, cache_v: Floats, T: int, C: int, R: int = 1) -> None:
-    """The k and v of a whole sequence, qkv [T,3C] -> those of text row[0] in cache_k, cache_v [R T,C]."""
+def cache_fill(*, qkv: Floats, row: Ints, cache_k: Floats, cache_v: Floats, N: int, T: int, C: int, R: int = 1) -> None:
+    """The k and v of a sequence's N rows, qkv [N,3C] -> the first of text row[0] in cache_k, cache_v [R T,C]."""
     first = int(row[0]) * T
-    cache_k[first : first + T] = qkv[:, C : 2 * C]
-    cache_v[first : first + T] = qkv[:, 2 * C :]
+    cache_k[first : first + N] = qkv[:, C : 2 * C]
+    cache_v[first : first + N] = qkv[:, 2 * C :]
 
 
 def attention_one(

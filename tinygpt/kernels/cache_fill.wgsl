@@ -1,5 +1,6 @@
-// The k and v of qkv [T,3C], row by row, to the T rows of text row[0] in cache_k and cache_v; an invocation per word of
-// each.
+// The k and v of qkv [N,3C], row by row, to the first of the T rows of text row[0] in cache_k and cache_v; an invocation
+// per word of each.
+override N: u32;
 override T: u32;
 override C: u32;
 
@@ -12,7 +13,7 @@ override C: u32;
 fn cache_fill(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
   let i = id.x + id.y * (256u * groups.x);
   let words = C / WIDTH;
-  if (i < T * words) {
+  if (i < N * words) {
     let q = i / words * 3u * words + i % words;
     let text = u32(row[0]) * T * words;
     cache_k[text + i] = qkv[q + words];

@@ -141,14 +141,20 @@ class TestAttentionBackward(KernelTests):
 class TestCacheFill(KernelTests):
     kernel = "cache_fill"
     cases = [
-        {"T": T, "C": C, "R": R, "row": row}
-        for T, C, R, row in [(1, 1, 1, 0), (5, 3, 3, 1), (17, 48, 1, 0), (33, 100, 4, 3)]
+        {"N": N, "T": T, "C": C, "R": R, "row": row}
+        for N, T, C, R, row in [
+            (1, 1, 1, 1, 0),
+            (5, 5, 3, 3, 1),
+            (8, 17, 48, 1, 0),
+            (33, 33, 100, 4, 3),
+            (1, 9, 4, 2, 1),
+        ]
     ]
-    long_cases = [{"T": 100, "C": 100, "row": 0}]
+    long_cases = [{"N": 100, "T": 100, "C": 100, "row": 0}]
     exact = True
 
-    def formula(self, *, qkv, row, cache_k, cache_v, T, C, R, **_):
-        cache_k.view(R, T, C)[row], cache_v.view(R, T, C)[row] = qkv[:, C : 2 * C], qkv[:, 2 * C :]
+    def formula(self, *, qkv, row, cache_k, cache_v, N, T, C, R, **_):
+        cache_k.view(R, T, C)[row, :N], cache_v.view(R, T, C)[row, :N] = qkv[:, C : 2 * C], qkv[:, 2 * C :]
         return {"cache_k": cache_k, "cache_v": cache_v}
 
 
@@ -218,7 +224,7 @@ def test_spec_step_by_step_and_row_by_row_is_attention(dims):
     C, half, qkv = H * D, T // 2, case["qkv"]
     cache_k, cache_v = np.full((T, C), np.nan), np.full((T, C), np.nan)
     first = {"qkv": qkv[:half], "row": np.array([0])}
-    SPEC["cache_fill"](**first, cache_k=cache_k[:half], cache_v=cache_v[:half], T=half, C=C)
+    SPEC["cache_fill"](**first, cache_k=cache_k[:half], cache_v=cache_v[:half], N=half, T=half, C=C)
     for t in range(half, T):
         newest = {"qkv": qkv[t : t + 1], "position": np.array([t]), "y": y[t : t + 1]}
         SPEC["attention_one"](**newest, cache_k=cache_k, cache_v=cache_v, T=T, H=H, D=D, alibi=case["alibi"])

@@ -25,8 +25,8 @@ class BigramProgram(ModelProgram):
 
 
 class BigramPrefill(BigramProgram):
-    def __init__(self, config: RunConfig, memory: Memory) -> None:
-        BigramProgram.__init__(self, "prefill", config, memory, 1, config.model.ctx, learns=False)
+    def __init__(self, mode: str, config: RunConfig, memory: Memory, rows: int) -> None:
+        BigramProgram.__init__(self, mode, config, memory, 1, rows, learns=False)
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
         every = self.forward(tokens)

@@ -58,6 +58,8 @@ class GptProgram(LayeredProgram):
     def embed(self, tokens: Tensor) -> Tensor:
         w, x = self.weight, self.rows("x", self.C)
         wte, wpe = w["token_embedding.weight"], w.get("position_embedding.weight")
+        if wpe is not None and wpe.shape[0] > self.T:
+            wpe = wpe.view(wpe.name, (self.T, self.C), 0)
         self.call("embed", tokens=tokens, wte=wte, wpe=wpe, x=x, N=self.N, T=self.T, C=self.C)
         return x
 
@@ -151,10 +153,10 @@ class GptInspect(GptProgram):
 
 
 class GptPrefill(GptProgram):
-    """A whole window at once; its keys and values go to the cache of the text `row`."""
+    """A window at once, or its first rows; their keys and values go to the cache of the text `row`."""
 
-    def __init__(self, config: RunConfig, memory: Memory) -> None:
-        GptProgram.__init__(self, "prefill", config, memory, 1, config.model.ctx, learns=False)
+    def __init__(self, mode: str, config: RunConfig, memory: Memory, rows: int) -> None:
+        GptProgram.__init__(self, mode, config, memory, 1, rows, learns=False)
 
     def next_logits(self, tokens: Tensor, logits: Tensor) -> None:
         x, memory = self.stream(tokens), self.memory
@@ -165,7 +167,17 @@ class GptPrefill(GptProgram):
     def attention(self, i: int, s: BlockActivations) -> None:
         GptProgram.attention(self, i, s)
         row, k, v, texts = self.memory.row, self.memory.cache_k[i], self.memory.cache_v[i], self.memory.texts
-        self.call("cache_fill", qkv=s.queried.qkv, row=row, cache_k=k, cache_v=v, T=self.T, C=self.C, R=texts)
+        self.call(
+            "cache_fill",
+            qkv=s.queried.qkv,
+            row=row,
+            cache_k=k,
+            cache_v=v,
+            N=self.N,
+            T=self.model.ctx,
+            C=self.C,
+            R=texts,
+        )
 
 
 class GptDecode(GptProgram):

@@ -16,6 +16,9 @@ from tinygpt.core.optimizers import optimizer_of
 from tinygpt.core.plan.layout import merged_name
 from tinygpt.core.rng import BATCH, EVAL
 
+SHORT = "prefill_"  # before the number of bytes that a prefill looks at, where that is less than a window
+SHORTEST = 8
+
 # A model's programs: over whole windows, over some that are looked into, over a prompt, over one byte more.
 Model = namedtuple("Model", ("whole", "inspect", "prefill", "decode"))
 MODELS = {
@@ -138,11 +141,14 @@ def writing_program(p: ModelProgram, tokens: Tensor, logits: Tensor, row: Tensor
     return p
 
 
-def prefill_program(config: RunConfig, memory: Memory) -> Program:
+def prefill_program(config: RunConfig, memory: Memory, mode: str = "prefill") -> Program:
     """Fill the cache of the text `row` from `prompt`, of which what lies behind its `position` does not count; the byte
-    after that."""
-    prefill = MODELS[config.model.kind].prefill(config, memory)
-    return writing_program(prefill, memory.prompt, memory.prompt_logits, memory.row)
+    after that. "prefill_8" looks at the first 8 bytes alone."""
+    ctx = config.model.ctx
+    rows = int(mode[len(SHORT) :]) if mode.startswith(SHORT) else ctx
+    prompt = memory.prompt if rows == ctx else memory.prompt.view("prompt", (rows,), 0)
+    prefill = MODELS[config.model.kind].prefill(mode, config, memory, rows)
+    return writing_program(prefill, prompt, memory.prompt_logits, memory.row)
 
 
 def decode_program(config: RunConfig, memory: Memory) -> Program:
@@ -210,6 +216,26 @@ def step_modes(config: RunConfig) -> list[str]:
     """The programs of a step: one, or with gradient accumulation "gradient", "accumulate" for each further batch,
     then "update"."""
     return ["train"] if config.train.grad_accum == 1 else ["gradient", "accumulate", "update"]
+
+
+def program_of(mode: str, config: RunConfig, memory: Memory) -> Program:
+    if mode.startswith(SHORT):
+        return prefill_program(config, memory, mode)
+    made: Program = PROGRAMS[mode](config, memory)
+    return made
+
+
+def short_prefills(config: RunConfig) -> list[str]:
+    """The programs for prompts that are shorter than a window, by how many bytes they look at: 8, 32, 128, …"""
+    lengths = [SHORTEST * 4**i for i in range(16)]
+    return [SHORT + str(length) for length in lengths if length < config.model.ctx]
+
+
+def prefill_for(length: int, planned: list[str]) -> str:
+    """Of the programs that are planned, the one that looks at the least bytes among which the prompt's are."""
+    lengths = [int(mode[len(SHORT) :]) for mode in planned if mode.startswith(SHORT)]
+    fitting = [rows for rows in lengths if rows >= length]
+    return SHORT + str(min(fitting)) if fitting else "prefill"
 
 
 WRITING = ["prefill", "decode"]

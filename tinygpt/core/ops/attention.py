@@ -116,15 +116,15 @@ def attention_weights(op: Op, target: Target) -> list[Dispatch]:
 
 
 def cache_fill(op: Op, target: Target) -> list[Dispatch]:
-    T, C, wide = op.dim("T"), op.dim("C"), word_width(op.dim("C"))
+    N, C, wide = op.dim("N"), op.dim("C"), word_width(op.dim("C"))
     return [
         Dispatch(
             texts("cache_fill", wide),
             "cache_fill",
             bound(op, "qkv row"),
             bound(op, "cache_k cache_v"),
-            dims(op, "T C"),
-            flat_grid(T * C // wide, target.device),
+            dims(op, "N T C"),
+            flat_grid(N * C // wide, target.device),
         )
     ]
 
@@ -190,11 +190,11 @@ declare(
     flops=lambda op: causal_flops(op, 1),
 )
 # Generation, R texts: each has T rows of cache_k and cache_v; position[r] is the place of its newest token in it.
-# cache_fill is for text number row[0] alone.
+# cache_fill is for the first N places of text number row[0] alone.
 declare(
     "cache_fill",
-    "qkv row -> cache_k+ cache_v+ | T C R=1",
-    "qkv=T,3*C row:i32=1 cache_k=R*T,C cache_v=R*T,C",
+    "qkv row -> cache_k+ cache_v+ | N T C R=1",
+    "qkv=N,3*C row:i32=1 cache_k=R*T,C cache_v=R*T,C",
     cache_fill,
 )
 declare(

@@ -4,7 +4,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.models.programs import PROGRAMS, WATCHED
+from tinygpt.core.models.programs import WATCHED, program_of
 from tinygpt.core.names import matches_any
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.plan.verify import MAX_DIM, verify
@@ -48,11 +48,16 @@ class MadePrograms:
         check_sizes(config)
         self.modes = modes
         self.memory = Memory(config, train_bytes, val_bytes, texts)
-        self.programs: dict[str, Program] = {mode: PROGRAMS[mode](config, self.memory) for mode in modes}
-        for mode in modes:
+        self.planned = modes + self.besides(config, modes)
+        self.programs: dict[str, Program] = {mode: program_of(mode, config, self.memory) for mode in self.planned}
+        for mode in self.planned:
             verify(self.programs[mode])
         self.tensors = self.memory.named_in([self.programs[mode] for mode in modes], list(kept))
         self.tensors += self.outlive([self.programs[mode] for mode in modes if mode in WATCHED], watched)
+
+    def besides(self, config: RunConfig, modes: list[str]) -> list[str]:
+        """Programs that nobody asks for by name, but that do the same as some of these for less."""
+        return []
 
     def outlive(self, programs: list[Program], watched: "tuple[str, ...]") -> list[Tensor]:
         """Make outputs of watched temporaries, so that nothing else comes to lie where they do. They have names of

@@ -4,7 +4,7 @@ import struct
 
 from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.programs import WRITING
+from tinygpt.core.models.programs import WRITING, prefill_for
 from tinygpt.core.ops.linear import FEW_ROWS
 from tinygpt.core.ops.op import float_bits, signed
 from tinygpt.core.ops.sample import (
@@ -63,7 +63,7 @@ class WritingEngine(PlannedEngine):
         await self.write_ints("row", [row])
         await self.write_ints("choice", choice_words(settings, first, stop), row * CHOICE_WORDS)
         await self.start_at(len(window) - 1, row)
-        await self.player.run("prefill", 1)
+        await self.player.run(prefill_for(len(window), self.lowered.planned), 1)
         self.cached[row] = len(window)
 
     async def start_at(self, position: int, row: int, over: int = 0) -> None:

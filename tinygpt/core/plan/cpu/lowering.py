@@ -7,6 +7,7 @@ floats behind its place the first begins. Kernels of every CPU build and number 
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.programs import short_prefills
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Op, Program, Tensor
 from tinygpt.core.plan.layout import LINE
@@ -35,7 +36,7 @@ class Lowered(MadePrograms):
         texts: int = 1,
     ) -> None:
         MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched, texts)
-        made = [self.programs[mode] for mode in modes]
+        made = [self.programs[mode] for mode in self.planned]
         scratch: dict[str, list[Tensor | None]] = {}
         for program in made:
             scratch[program.mode] = [scratch_tensor(index, op) for index, op in enumerate(program.ops)]
@@ -45,6 +46,10 @@ class Lowered(MadePrograms):
         for program in made:
             self.words[program.mode], self.commits[program.mode] = lower(program, self.plan, scratch[program.mode])
 
+    def besides(self, config: RunConfig, modes: list[str]) -> list[str]:
+        """A CPU takes as long for a prompt as there are rows; a GPU does not."""
+        return short_prefills(config) if "prefill" in modes else []
+
     def bytes(self) -> int:
         return self.plan.bytes()
 
@@ -53,7 +58,7 @@ class Lowered(MadePrograms):
 
     def playbook(self) -> "dict[str, Any]":
         """What a player takes, as plain data."""
-        programs = {mode: {"words": self.words[mode], "commit": self.commits[mode]} for mode in self.modes}
+        programs = {mode: {"words": self.words[mode], "commit": self.commits[mode]} for mode in self.planned}
         return {"buffers": [self.bytes()], "programs": programs}
 
     def let_go(self) -> None:
