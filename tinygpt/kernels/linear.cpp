@@ -15,36 +15,51 @@ static void multiply_rows(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, G
                     });
 }
 
-constexpr int TOGETHER = 4;                     // rows of x that meet a weight when it is loaded
-constexpr int ABREAST = LANES < 8 ? LANES : 8;  // rows of b that are read side by side
+constexpr int TOGETHER = 4;  // rows of x that meet a weight when it is loaded
+constexpr i64 AHEAD = 16;    // rows of b before they are needed
+// Rows of b that are read side by side, and the sums that each is added to by turns. In WebAssembly memory cannot be
+// asked for, and the CPU sees coming only what is read in its order: there it is a row at a time.
+#if LANES == 4
+constexpr int ABREAST = 1, SUMS = 4;
+#else
+constexpr int ABREAST = 8, SUMS = 1;
+#endif
 
 // ROWS rows of x [depth] times LANES rows of b, of which `rows` are there. Each sum has the same order whatever ROWS is.
-// The rows of b that come next but one are asked for: no CPU sees them coming beyond the end of a page.
+// Rows of b that come later are asked for: no CPU sees them coming beyond the end of a page.
 template <int ROWS>
 __attribute__((noinline)) static void dot_products(const float* x, const float* b, i64 rows, i64 depth,
                                                    vec (&products)[ROWS]) {
-  constexpr int WIDE = ROWS == 1 ? ABREAST : 4;
+  constexpr int WIDE = ABREAST == 1 || ROWS == 1 ? ABREAST : 4;
   vec sums[ROWS][LANES];
   for (int first = 0; first < LANES; first += WIDE) {
     const float* at[WIDE];
     for (int i = 0; i < WIDE; i++) at[i] = b + min_of(first + i, rows - 1) * depth;
-    vec some[ROWS][WIDE] = {};
-    each_vec(0, depth, [&](i64 k, auto lanes) {
+    vec some[ROWS][WIDE][SUMS] = {};
+    auto add = [&](i64 k, int sum, auto lanes) __attribute__((always_inline)) {
       vec weights[WIDE];
 #pragma unroll
       for (int i = 0; i < WIDE; i++) {
         weights[i] = load(at[i] + k, lanes);
-        if (k % CACHE_LINE == 0) __builtin_prefetch(at[i] + 2 * WIDE * depth + k, 0, 2);
+        if (k % CACHE_LINE == 0) __builtin_prefetch(at[i] + AHEAD * depth + k, 0, 2);
       }
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
         vec mine = load(x + r * depth + k, lanes);
 #pragma unroll
-        for (int i = 0; i < WIDE; i++) some[r][i] = fma(mine, weights[i], some[r][i]);
+        for (int i = 0; i < WIDE; i++) some[r][i][sum] = fma(mine, weights[i], some[r][i][sum]);
       }
-    });
+    };
+    i64 k = 0;
+    for (; k + SUMS * LANES <= depth; k += SUMS * LANES)
+#pragma unroll
+      for (int sum = 0; sum < SUMS; sum++) add(k + sum * LANES, sum, Whole{});
+    each_vec(k, depth, [&](i64 k, auto lanes) { add(k, 0, lanes); });
     for (int r = 0; r < ROWS; r++)
-      for (int i = 0; i < WIDE; i++) sums[r][first + i] = some[r][i];
+      for (int i = 0; i < WIDE; i++) {
+        for (int sum = 1; sum < SUMS; sum++) some[r][i][0] += some[r][i][sum];
+        sums[r][first + i] = some[r][i][0];
+      }
   }
   for (int r = 0; r < ROWS; r++) {
     transpose(sums[r]);
