@@ -76,6 +76,15 @@ def test_a_budget_comes_to_the_same_under_both_interpreters(tmp_path):
     assert "refused: there is no time for 20 steps of tiny" in cpython and cpython.count("finished\n") == 2
 
 
+def test_capsules_are_read_and_compared_the_same_under_both_interpreters(tmp_path):
+    cpython = assert_same((HERE / "portable_capsule.py").read_text(), tmp_path)
+    lines = cpython.splitlines()
+    assert "accepted" not in cpython and cpython.count("refused: ") == 37
+    verdicts = [line.split()[:2] for line in lines[-13:]]
+    equal, close, wrong = ["True", "True"], ["True", "False"], ["False", "False"]
+    assert verdicts == [equal, equal, wrong, wrong, close, close, *[wrong] * 5, equal, wrong]
+
+
 def test_looking_inside_is_the_same_under_both_interpreters(tmp_path):
     cpython = assert_same(as_one_script("bits.py", "portable_looking.py"), tmp_path)
     assert cpython.count("refused: ") == 4 and "accepted" not in cpython and "@blocks.1.p" in cpython

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinygpt.bench.workload import Run
+from tinygpt.core.capsule.compare import drift
 from tinygpt.core.config import RunConfig
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.run.contract import Engine, run_now
@@ -39,5 +40,5 @@ def parity(config: RunConfig, first: Engine, second: Engine, steps: int) -> Pari
     w = np.abs(run_now(first.export_state()).w - run_now(second.export_state()).w)
     worst = int(np.argmax(w))
     name = next(p.name for p in parameters(config.model) if p.offset <= worst < p.offset + p.size)
-    drifts = [abs(x - y) / abs(y) for x, y in losses]
+    drifts = [drift(x, y) for x, y in losses]
     return Parity(losses, drifts, float(w[worst]), name)

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from tinygpt import __version__
 from tinygpt.cli.commands import (
     bench,
+    capsule,
     compare,
     data,
     doctor,
@@ -124,6 +125,8 @@ app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=look.EXAMPLES)(look.look)
 app.add_typer(lora.lora, name="lora")
 app.command(epilog=compare.EXAMPLES)(compare.compare)
+app.command(epilog=capsule.CAPSULE_EXAMPLES)(capsule.capsule)
+app.command("replay", epilog=capsule.REPLAY_EXAMPLES)(capsule.replay_command)
 app.command(epilog=files.CONVERT_EXAMPLES)(files.convert)
 app.command(epilog=files.INSPECT_EXAMPLES)(files.inspect)
 app.add_typer(data.data, name="data")

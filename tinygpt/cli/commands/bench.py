@@ -16,6 +16,7 @@ from tinygpt.cli import options
 from tinygpt.cli.engine_specs import Listed, listed, listed_engines, settled
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
+from tinygpt.core.capsule.compare import DRIFT_LIMIT
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
@@ -243,7 +244,7 @@ def parity(
         str, typer.Option("--preset", help="at which size", autocompletion=options.complete_preset)
     ] = DEFAULT_PRESET,
     steps: Annotated[int, typer.Option(min=1, help="training steps")] = 50,
-    limit: Annotated[float, typer.Option(help="drift of the loss, in percent, that fails")] = 0.1,
+    limit: Annotated[float, typer.Option(help="drift of the loss, in percent, that fails")] = 100 * DRIFT_LIMIT,
     threads: options.Threads = None,
     wasm_build: options.WasmBuild = None,
     device: options.Device = None,

@@ -1,0 +1,233 @@
+"""`tinygpt capsule` and `tinygpt replay`: a run as a small file that anyone can check."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from tinygpt import __version__
+from tinygpt.cli import options
+from tinygpt.cli.choices import DataChoice
+from tinygpt.cli.corpora import choose_data, open_corpus, open_texts
+from tinygpt.cli.models import open_model, with_reason
+from tinygpt.cli.options import option
+from tinygpt.cli.output import Output
+from tinygpt.cli.settings import read_settings
+from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_text, stretch
+from tinygpt.core.capsule.content import LARGEST_FILE, Capsule, TextFacts, encode_capsule, read_capsule, trace_of
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.run.contract import run_now
+from tinygpt.engines.auto import Work
+from tinygpt.engines.select import EngineChoice, available_engines, make_engine, settle
+from tinygpt.files import decoded, faults_of, read_regular, replace
+from tinygpt.runs import RunFolder, writing
+
+if TYPE_CHECKING:
+    from tinygpt.core.run.contract import Engine
+    from tinygpt.data import Corpus
+    from tinygpt.formats import Checkpoint
+
+CAPSULE_EXAMPLES = """Examples:
+
+\b
+  tinygpt capsule runs/small-shakespeare-1
+  tinygpt capsule runs/small-shakespeare-1 --out mine.capsule.json
+"""
+REPLAY_EXAMPLES = """Examples:
+
+\b
+  tinygpt replay runs/small-shakespeare-1/capsule.json --steps 100
+  tinygpt replay theirs.capsule.json --file poems.txt --engine webgpu
+  tinygpt replay mine.capsule.json --from runs/small-shakespeare-1@1000
+"""
+FILE = "capsule.json"
+MOST_MADE_UP = 1 << 26  # bytes of a task, unless it is asked for by name
+OF_CAPSULE = "restore the text, without which its run cannot be replayed"
+OF_ITSELF = ("native", "torch", "webgpu")  # engines that a capsule may ask for; others start a browser, or Node
+
+
+def capsule(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="the folder of a run", show_default=False)],
+    out: Annotated[
+        Path | None, option("--out", help="the file to write", default=f"RUN/{FILE}", panel=options.OUTPUT)
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Make a capsule of a run: settings, text, losses and weights, in a small file by which others can check it."""
+    output = Output(json=json)
+    made = capsule_of(RunFolder.open(run), output)
+    path = run / FILE if out is None else out
+    partial = path.with_name(f".{path.name}.partial")
+    with writing(path):
+        partial.write_text(jsonlib.dumps(encode_capsule(made), indent=1) + "\n", encoding="utf-8")
+        replace(partial, path)
+    if json:
+        typer.echo(jsonlib.dumps({"capsule": str(path), "steps": made.steps, "weights": made.weights}))
+        return
+    output.say(f"{path}: {made.steps:,} steps, {path.stat().st_size:,} bytes")
+    output.hint(f"Whoever has the text '{made.text.name}' can check it: tinygpt replay {path.name}")
+
+
+def capsule_of(folder: RunFolder, output: Output) -> Capsule:
+    from tinygpt.formats import load_tinygpt
+    from tinygpt.formats.checkpoint import weights_sha256
+
+    settings = read_settings(folder.config)
+    if settings.run.lora is not None or settings.origin.model:
+        raise TinyGPTError(
+            f"{folder.path} began with a model that was there already, and a capsule is of runs that begin with start "
+            f"values"
+        )
+    last = load_tinygpt(folder.checkpoint("last"))
+    metrics = folder.read_metrics()
+    rows = [(event["step"], event["loss"], event["lr"]) for event in metrics if event["event"] == "step"]
+    devices = [str(event.get("device", "")) for event in metrics if event["event"] == "session"]
+    same = len({arithmetic_of(device) for device in devices}) == 1
+    texts = open_texts(settings, output, remedy=OF_CAPSULE)
+    corpus = texts.corpus
+    return Capsule(
+        tinygpt=__version__,
+        title=folder.path.resolve().name,
+        config=last.config,
+        text=TextFacts(
+            settings.data.title(), corpus.sha256, whole_size(corpus), len(texts.train), settings.data.budget
+        ),
+        engine=settings.engine.name,
+        device=devices[-1] if same else " and ".join(sorted(set(devices))),
+        steps=last.state.step,
+        losses=trace_of(last.config, rows, last.state.step, last.progress.tokens_seen),
+        weights=weights_sha256(last.state.w),
+    )
+
+
+def whole_size(corpus: Corpus) -> int:
+    return len(corpus.text) + len(corpus.held_out or b"")
+
+
+def replay_command(
+    file: Annotated[Path, typer.Argument(metavar="CAPSULE", help="the file of a capsule", show_default=False)],
+    steps: Annotated[
+        int | None, option("--steps", help="how many to replay", default="all", panel=options.PANELS["train"])
+    ] = None,
+    start: Annotated[
+        Path | None,
+        option(
+            "--from", help="begin with this checkpoint of the run, not with its start", panel=options.PANELS["train"]
+        ),
+    ] = None,
+    data: options.Data = None,
+    text: Annotated[
+        Path | None, option("--file", "--text", help="the text it learnt from: a file or a folder", panel=options.TEXT)
+    ] = None,
+    budget: options.Budget = None,
+    engine: options.EngineName = None,
+    device: options.Device = None,
+    precision: options.Precision = None,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Train a capsule's run again, or the beginning of it, and say whether the losses agree; where not, exit with 1."""
+    output = Output(json=json)
+    with faults_of(file, "read"):
+        stated = read_capsule(decoded(read_regular(file, LARGEST_FILE), "the capsule"))
+    begun = None if start is None else begin_with(start, stated)
+    first = 0 if begun is None else begun.state.step
+    last = stretch(stated, first, steps)
+    trained = training_part(stated, choose_data(own_text(stated), data, text, budget), output)
+    choice = EngineChoice(name=stated.engine if is_ours(stated.engine) else "auto")
+    choice = choice._replace(**options.engine_changes(engine, device, precision, None, threads))
+    choice, why = settle(choice, stated.config, Work(last - first))
+    player = make_engine(stated.config, choice, None if begun is None else begun.state)
+    try:
+        run_now(player.load_corpus(trained, b""))
+        about = [("run", f"{stated.title}: {stated.config.model.describe()}"), ("steps", f"{first + 1:,} to {last:,}")]
+        output.facts([*about, ("engine", with_reason(player, why)), ("made on", stated.device or "an unknown engine")])
+        replayed = replay_on(player, stated, first, last, output)
+    finally:
+        run_now(player.close())
+    tell(output, stated, replayed)
+
+
+class Replayed(NamedTuple):
+    rows: list[tuple[int, float, float]]  # step, loss here, loss of the capsule
+    verdict: Any
+    device: str
+
+
+def replay_on(player: Engine, stated: Capsule, first: int, last: int, output: Output) -> Replayed:
+    """Whoever watches at a terminal sees a bar, which is gone at the end."""
+    from rich.progress import Progress
+
+    from tinygpt.formats.checkpoint import weights_sha256
+
+    comparison = Comparison(stated, __version__, player.describe())
+    rows: list[tuple[int, float, float]] = []
+    with Progress(console=output.stderr, transient=True, disable=not output.stderr.is_terminal) as progress:
+        bar = progress.add_task("steps", total=last - first)
+
+        def told(metrics: list[Any]) -> None:
+            for step, loss, _ in metrics:
+                known = comparison.take(step, loss)
+                if known is not None:
+                    rows.append((step, loss, known))
+            progress.update(bar, advance=len(metrics))
+
+        reached = run_now(replay(player, first, last, time.perf_counter, told))
+    whole = reached == stated.steps
+    weights = weights_sha256(run_now(player.export_state()).w) if whole else None
+    return Replayed(rows, comparison.verdict(weights), player.describe())
+
+
+def tell(output: Output, stated: Capsule, replayed: Replayed) -> None:
+    verdict = replayed.verdict
+    if output.json:
+        facts = {"title": stated.title, "engine": replayed.device, "made_on": stated.device}
+        losses = {"steps": [row[0] for row in replayed.rows], "losses": [row[1:] for row in replayed.rows]}
+        typer.echo(jsonlib.dumps({**facts, **verdict._asdict(), "compared": verdict.steps, **losses}))
+    else:
+        output.say()
+        output.say(verdict.text)
+    if not verdict.agree:
+        raise typer.Exit(1)
+
+
+def begin_with(path: Path, stated: Capsule) -> Checkpoint:
+    checkpoint = open_model(path)
+    if checkpoint.config.model != stated.config.model:
+        raise TinyGPTError(f"{path} is another model than the capsule's; give a checkpoint of its run")
+    if not checkpoint.state.slots:
+        raise TinyGPTError(f"{path} holds weights alone, and nothing of the optimizer to go on with; give another")
+    return checkpoint
+
+
+def is_ours(engine: str) -> bool:
+    return engine in OF_ITSELF and engine in available_engines()
+
+
+def own_text(stated: Capsule) -> DataChoice:
+    """A text that comes with TinyGPT, or is made up. No dataset is fetched and no file opened that a stranger named."""
+    from tinygpt.core.tasks import is_task
+    from tinygpt.data.assembled import ASSEMBLED
+
+    text = stated.text
+    known = [name for name, corpus in ASSEMBLED.items() if text.sha256 == corpus.sha256 or name == text.name]
+    if known:
+        return DataChoice(name=known[0])
+    made_up = is_task(text.name) and text.budget <= MOST_MADE_UP
+    return DataChoice(name=text.name, budget=text.budget) if made_up else DataChoice()
+
+
+def training_part(stated: Capsule, choice: DataChoice, output: Output) -> bytes:
+    text = stated.text
+    if not choice.name and not choice.file:
+        raise TinyGPTError(
+            f"the run learnt from '{text.name}', {text.bytes:,} bytes with the sha256 {text.sha256[:12]}…: say with "
+            f"--file where that text is, or with --data which corpus"
+        )
+    corpus = open_corpus(choice, output)
+    require_text(stated, corpus.sha256, whole_size(corpus))
+    return (corpus.text + (corpus.held_out or b""))[: text.train]

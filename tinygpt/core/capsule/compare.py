@@ -1,0 +1,211 @@
+"""A replay beside the capsule it is of: whether it is the text, and whether the losses agree.
+
+The same engine gives the same bits. Another one adds up in another order, and its losses drift: over the first steps by
+less than DRIFT_LIMIT, which `tinygpt parity` holds all engines to. Later the two are like two roads to the same place:
+the losses of single steps part, their means over a stretch do not (docs/capsule.md has the measurement).
+"""
+
+from collections import namedtuple
+
+from tinygpt.core.capsule.content import Capsule, stride_of
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.ops.op import bits_float, float_bits
+from tinygpt.core.ops.record import RING
+from tinygpt.core.run.rate import Rate
+from tinygpt.core.run.trainer import BLOCK_SECONDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+DRIFT_LIMIT = 0.001  # of the loss of a step, relative
+STRETCH = 50  # steps that are held to it, and over which losses are averaged behind them
+STRETCH_LIMIT = 0.01  # of such a mean
+NOT_ISOLATED = " (not cross-origin"  # how a remark begins that a tab's WebAssembly makes on itself
+
+# agree: whether the losses do;  equal: whether bit for bit;  text: a sentence or two;  steps: compared;  drift: the
+# largest, at step `at`.
+Verdict = namedtuple("Verdict", ("agree", "equal", "text", "steps", "drift", "at"))
+
+
+def drift(loss: float, other: float) -> float:
+    """How far a loss is from another, relative to that one; what is no number is infinitely far."""
+    off = abs(loss - other) / abs(other) if other else (0.0 if loss == other else 1.0)
+    return off if off == off else float("inf")
+
+
+def arithmetic_of(device: str) -> str:
+    """Of what an engine says of itself, what its results depend on: neither threads nor memory, nor the browser."""
+    parts = device.split(NOT_ISOLATED)[0].split(", ")
+    aside = ("thread", "threads", "MB", "KB", "GB", "B", "memory")
+    return ", ".join([part for part in parts if part.split(" ")[-1] not in aside and not part.startswith("in ")])
+
+
+def require_text(capsule: Capsule, sha256: str, size: int) -> None:
+    """Refuse another text than the run learnt from."""
+    text = capsule.text
+    if sha256 != text.sha256:
+        raise TinyGPTError(
+            f"this is another text than the run learnt from: it has {size:,} bytes and the sha256 {sha256[:12]}…, "
+            f"that of the run ('{text.name}') {text.bytes:,} bytes and {text.sha256[:12]}…"
+        )
+    if size != text.bytes:
+        raise TinyGPTError(f"the text has {size:,} bytes, and the capsule states {text.bytes:,}: it is damaged")
+
+
+def stretch(capsule: Capsule, first: int, steps: "int | None") -> int:
+    """The last step of a replay that begins behind step `first` and has so many; without a number, all there are."""
+    if not 0 <= first < capsule.steps:
+        raise TinyGPTError(
+            f"the capsule tells of {capsule.steps:,} steps, so there is nothing to replay behind {first:,}"
+        )
+    if steps is None:
+        return int(capsule.steps)
+    if not 1 <= steps <= capsule.steps - first:
+        raise TinyGPTError(f"steps to replay must be from 1 to {capsule.steps - first:,}, not {steps:,}")
+    return first + steps
+
+
+class Worst:
+    """The largest drift of all that were added."""
+
+    def __init__(self) -> None:
+        self.drift, self.at = 0.0, 0
+        self.pair = (0.0, 0.0)
+
+    def add(self, step: int, mine: float, theirs: float) -> None:
+        off = drift(mine, theirs)
+        if self.at == 0 or off > self.drift:
+            self.drift, self.at, self.pair = off, step, (mine, theirs)
+
+    def most(self) -> str:
+        return f"{100 * self.drift:.2g} % off at most, at step {self.at:,}"
+
+
+class Stretches:
+    """The means of losses, so many at a time; what is left over at the end counts with those before it."""
+
+    def __init__(self) -> None:
+        self.worst = Worst()
+        self.before: list[tuple[float, float]] = []
+        self.open: list[tuple[float, float]] = []
+
+    def add(self, step: int, mine: float, theirs: float) -> None:
+        self.open.append((mine, theirs))
+        if len(self.open) == STRETCH:
+            self.close(step, self.open)
+            self.before, self.open = self.open, []
+
+    def close(self, step: int, pairs: "list[tuple[float, float]]") -> None:
+        if pairs:
+            self.worst.add(
+                step, sum([pair[0] for pair in pairs]) / len(pairs), sum([pair[1] for pair in pairs]) / len(pairs)
+            )
+
+    def end(self, step: int) -> Worst:
+        self.close(step, self.before + self.open)
+        return self.worst
+
+
+class Comparison:
+    """Takes the losses of a replay as they come."""
+
+    def __init__(self, capsule: Capsule, tinygpt: str, device: str) -> None:
+        """`tinygpt` is the version that replays, `device` what computes, in words."""
+        self.capsule = capsule
+        self.stride = stride_of(capsule.steps)
+        self.tinygpt = tinygpt
+        self.here = arithmetic_of(device)
+        self.there = arithmetic_of(capsule.device)
+        self.same = self.here == self.there and tinygpt == capsule.tinygpt
+        self.compared = self.unequal = self.last = 0
+        self.any, self.early, self.late = Worst(), Worst(), Stretches()
+
+    def take(self, step: int, loss: float) -> "float | None":
+        """What the capsule has for that step; None where it tells nothing of it."""
+        place = (step - 1) // self.stride
+        if (step - 1) % self.stride or place >= len(self.capsule.losses):
+            return None
+        stated = bits_float(float_bits(self.capsule.losses[place]))
+        self.compared += 1
+        self.last = step
+        self.unequal += float_bits(loss) != float_bits(stated)
+        self.any.add(step, loss, stated)
+        (self.early if self.compared <= STRETCH else self.late).add(step, loss, stated)
+        return stated
+
+    def verdict(self, weights: "str | None" = None) -> Verdict:
+        """`weights`: the sha256 of those of the capsule's last step, where the replay has come to it."""
+        if self.compared == 0:
+            return Verdict(False, False, "No loss was compared: replay more steps.", 0, 0.0, 0)
+        equal = self.unequal == 0
+        if equal and self.same and weights not in (None, self.capsule.weights):
+            return self.judged(False, False, f"{self.told()}, but the weights at the end are others.")
+        if equal:
+            proved = weights == self.capsule.weights
+            return self.judged(
+                True, True, f"{self.told()}, and so are the weights at the end." if proved else f"{self.told()}."
+            )
+        if self.same:
+            reason = "where the same engine gives the very same numbers"
+            return self.judged(False, False, f"The losses do not agree: {values(self.any)}, {reason}.")
+        late = self.late.end(self.last)
+        if not self.early.drift < DRIFT_LIMIT:
+            reason = f"and another engine may be {100 * DRIFT_LIMIT:g} % off"
+            return self.judged(
+                False, False, f"The losses do not agree: {values(self.early)}, {reason}. {self.others()}"
+            )
+        if not late.drift < STRETCH_LIMIT:
+            reason = f"on average over {STRETCH} steps, and another engine may be {100 * STRETCH_LIMIT:g} % off"
+            return self.judged(False, False, f"The losses do not agree: {values(late)} {reason}. {self.others()}")
+        first = min(self.compared, STRETCH)
+        text = f"The losses of {first} steps agree within {100 * DRIFT_LIMIT:g} % ({self.early.most()})"
+        if self.compared > STRETCH:
+            more = f"those of {self.compared - first:,} more on average within {100 * STRETCH_LIMIT:g} %"
+            text += f", and {more} ({late.most()})"
+        return self.judged(True, False, f"{text}. {self.others()}")
+
+    def judged(self, agree: bool, equal: bool, text: str) -> Verdict:
+        return Verdict(agree, equal, text, self.compared, self.any.drift, self.any.at)
+
+    def told(self) -> str:
+        losses = "The loss is" if self.compared == 1 else f"All {self.compared:,} losses are"
+        return f"{losses} exactly what the capsule tells"
+
+    def others(self) -> str:
+        if self.here == self.there:
+            return f"This is TinyGPT {self.tinygpt}, and the run was made with {self.capsule.tinygpt}."
+        return f"Another engine adds up in another order: {self.here} here, {self.there or 'an unknown one'} there."
+
+
+def values(worst: Worst) -> str:
+    mine, theirs = worst.pair
+    return f"at step {worst.at:,} it is {mine:.6f} here and {theirs:.6f} in the capsule, {100 * worst.drift:.2g} % off"
+
+
+async def replay(
+    engine: "Any",
+    first: int,
+    last: int,
+    now: "Callable[[], float]",
+    told: "Callable[[list[Any]], None]",
+    stopping: "Callable[[], bool]" = bool,
+) -> int:
+    """Train an engine that has its text and stands at step `first`, to step `last`; each block's metrics are told.
+
+    The step that was reached: an earlier one where it was to stop.
+    """
+    step, rate = first, Rate()
+    while step < last and not stopping():
+        most = min(last - step, RING)
+        count = rate.fitting(BLOCK_SECONDS, most) if engine.block is None else min(most, int(engine.block))
+        began = now()
+        done = await engine.train(count)
+        metrics = await engine.read_metrics()
+        rate.add(done, now() - began)
+        step += done
+        told(metrics)
+        if await engine.agree(done < count):
+            break
+    return step
