@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from page_helpers import OpenPage, press, step, stop, wait_for_step
-from page_toy import TINY, assert_same_model, finish, go_on_with, untrained, wait_until_kept
+from page_toy import TINY, assert_same_model, finish, go_on_from_there, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Locator, Page, expect
 
 from tinygpt.core.config import SampleConfig
@@ -106,9 +106,9 @@ def test_a_run_is_gone_on_with_in_one_tab_at_a_time(open_page: OpenPage, tmp_pat
     other.goto(page.url)
     for tab in (page, other):
         expect(tab.get_by_role("region", name="The run before")).to_contain_text(f"toy was at step {at:,} of")
-    press(page, "Go on from there")
+    go_on_from_there(page)
     wait_for_step(page, at + 100)
-    press(other, "Go on from there")
+    go_on_from_there(other)
     expect(other.get_by_role("alert")).to_contain_text(
         "This run is open in another tab; go on there, or close that tab"
     )

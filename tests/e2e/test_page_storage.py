@@ -18,7 +18,9 @@ from page_toy import (
     assert_same_model,
     engine_worker,
     finish,
+    go_on_from_there,
     go_on_with,
+    hide,
     uninterrupted,
     untrained,
     wait_until_kept,
@@ -63,7 +65,7 @@ def interrupted(page: Page, file: Path, folder: Path, engine: str = "wasm") -> C
     page.reload()
     offer = page.get_by_role("region", name="The run before")
     expect(offer).to_contain_text(f"{file.name} was at step ")
-    press(page, "Go on from there")
+    go_on_from_there(page)
     return finish(page, folder)
 
 
@@ -87,7 +89,7 @@ def test_a_reload_in_mid_run_changes_no_bit(open_page: OpenPage, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_reload_in_mid_run_changes_no_bit_on_webgpu(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
-    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=400))
+    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=150))
     made = interrupted(open_webgpu_page(), file, tmp_path, "webgpu")
     assert made.backend == "webgpu"
     assert_same_model(made, uninterrupted(open_webgpu_page, file, tmp_path, "webgpu"))
@@ -117,7 +119,8 @@ def browser_of(playwright: Playwright, profile: Path) -> Iterator[tuple[subproce
 def test_a_browser_killed_amid_checkpoints_loses_no_bit(
     kills: int, dist: Path, playwright: Playwright, open_page: OpenPage, tmp_path: Path
 ) -> None:
-    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=TINY.train.steps * (1 + kills // 10)))
+    """Each time it is in the middle of some call of some checkpoint: one has twelve calls, with a snapshot 21."""
+    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=1000 * kills))
     draw = random.Random(kills)
     least = 0
     with Site(dist) as site:
@@ -127,23 +130,23 @@ def test_a_browser_killed_amid_checkpoints_loses_no_bit(
                 page.set_default_timeout(PATIENCE)
                 page.goto(site.url)
                 page.wait_for_selector("[data-phase=idle]")
-                if killed < kills:  # a checkpoint has eleven calls, with a snapshot twenty
-                    engine_worker(page).evaluate(STALL, [draw.randint(1, 25), draw.random()])
-                if least == 0:
+                if killed == 0:
                     go_on_with(page, file)
+                    wait_until_kept(page)
                 else:
                     expect(page.get_by_role("region", name="The run before")).to_contain_text(
                         "toy.tinygpt was at step "
                     )
-                    press(page, "Go on from there")
+                    go_on_from_there(page)
                     page.wait_for_selector("[data-phase=training]")
                     assert step(page) >= least
                 if killed == kills:
                     assert_same_model(finish(page, tmp_path), uninterrupted(open_page, file, tmp_path))
                     return
+                engine_worker(page).evaluate(STALL, [draw.randint(1, 21), draw.random()])
                 with page.expect_console_message(lambda said: said.text == "amid", timeout=60_000):
-                    pass
-                least = int(page.evaluate("document.querySelector('[data-kept]')?.dataset.kept ?? 0"))
+                    hide(page)
+                least = int(page.evaluate("document.querySelector('[data-kept]').dataset.kept"))
                 process.send_signal(signal.SIGKILL)
                 process.wait()
 
@@ -155,7 +158,7 @@ def test_a_full_disk_stops_nothing(open_page: OpenPage, tmp_path: Path) -> None:
     session = page.context.new_cdp_session(page)
     origin = page.evaluate("location.origin")
     session.send("Storage.overrideQuotaForOrigin", {"origin": origin, "quotaSize": 1000})
-    press_keep(page)
+    hide(page)
     expect(page.get_by_text("The browser's storage is full: the model as of step ")).to_be_visible()
     at = step(page)
     wait_for_step(page, at + 100)
@@ -164,14 +167,6 @@ def test_a_full_disk_stops_nothing(open_page: OpenPage, tmp_path: Path) -> None:
     stop(page)
     expect(page.get_by_text("The browser's storage is full")).to_have_count(0)  # the end could be kept again
     wait_until_kept(page)
-
-
-def press_keep(page: Page) -> None:
-    """As if the tab was hidden: its run is kept soon."""
-    page.evaluate("""() => {
-      Object.defineProperty(document, "hidden", { value: true, configurable: true });
-      document.dispatchEvent(new Event("visibilitychange"));
-    }""")
 
 
 def without_storage(page: Page) -> None:

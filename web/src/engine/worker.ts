@@ -74,8 +74,9 @@ async function keeperOf(id: string | undefined): Promise<Keeper> {
   return keeper?.folder.id === id ? keeper : (await Keeper.reopened(shelf, id)).keeper;
 }
 
-/** The run that is in hand from now on; the lock of the one before is let go of. */
-function hold(next: Keeper | null): void {
+/** The run that is in hand from now on, under its lock; the lock of the one before is let go of. */
+async function hold(next: Keeper | null): Promise<void> {
+  if (next) await shelf.hold(next.folder.id);
   if (keeper && keeper.folder.id !== next?.folder.id) keeper.release();
   keeper = next;
 }
@@ -94,7 +95,7 @@ async function take(wish: Wish): Promise<void> {
     return;
   }
   run = await replace(prepared, wish);
-  if (prepared.keeper) hold(prepared.keeper);
+  if (prepared.keeper) await hold(prepared.keeper);
   if (wish.type === "start") await run.train();
 }
 
@@ -141,7 +142,7 @@ async function check({ name, bytes }: Extract<ToWorker, { type: "check" }>): Pro
     const { step, loss, history, sample } = progress;
     say({ type: "checked", file: { bytes, name, step }, config, parameters, loss, history, sample, leftOut }, [bytes.buffer]);
     putAway();
-    hold(null);
+    await hold(null);
   } catch (error) {
     throw new Error(`the file ${name} cannot be loaded: ${lastLine(error)}`);
   }
@@ -158,7 +159,7 @@ async function takeRun({ run: id, step }: Extract<ToWorker, { type: "take" }>): 
   const checked = await checkedRun(reopened, python.reader);
   say({ type: "checked", ...checked }, [checked.file.bytes.buffer]);
   putAway();
-  hold(reopened.keeper);
+  await hold(reopened.keeper);
 }
 
 function requireRest(): void {

@@ -32,9 +32,9 @@ export class Keeper {
     this.pending = pending;
   }
 
-  /** Of a run that is not kept yet. */
-  static async fresh(shelf: Shelf): Promise<Keeper> {
-    return new Keeper(shelf, await shelf.hold(newId()), null, 0);
+  /** Of a run that is not kept yet. Its lock is taken by whoever begins it. */
+  static fresh(shelf: Shelf): Keeper {
+    return new Keeper(shelf, shelf.folder(newId()), null, 0);
   }
 
   /** Of a run that was kept, at the checkpoint that is read with it, and the lines of its events. */
@@ -48,7 +48,7 @@ export class Keeper {
   static async forked(shelf: Shelf, id: string, snapshot: number): Promise<Reopened> {
     const { bytes, events, meta } = await content(shelf.folder(id), snapshot);
     const lines = linesOf(events);
-    const keeper = new Keeper(shelf, await shelf.hold(newId()), null, 0, lines.map((line) => ({ step: snapshot, line })));
+    const keeper = new Keeper(shelf, shelf.folder(newId()), null, 0, lines.map((line) => ({ step: snapshot, line })));
     keeper.forked = { run: id, title: meta.title, step: snapshot };
     keeper.own = meta.text;
     return { keeper, bytes, lines, meta };
