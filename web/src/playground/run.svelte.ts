@@ -1,11 +1,11 @@
 // The page's one line to the worker: what runs, what it reported, and what the user asked of it.
-import { Curve } from "../lib/curve";
 import { NotServed } from "../lib/fetched";
 import { count } from "../lib/format";
 import { site } from "../lib/site";
-import type { Capabilities, Changes, CheckedFile, CoreEvent, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
-import type { Machine, Means, Model, Notice, Order, Phase, Sample } from "./kinds";
+import type { Capabilities, Changes, CheckedFile, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
+import type { Machine, Means, Model, Notice, Order, Phase } from "./kinds";
 import { Library } from "./library.svelte";
+import { Readings } from "./readings.svelte";
 
 type Started = Extract<FromWorker, { type: "started" | "opened" }>;
 type Stopped = Extract<FromWorker, { type: "stopped" }>;
@@ -14,19 +14,14 @@ type Start = Extract<ToWorker, { type: "start" }>;
 type Wish = Extract<ToWorker, { type: "start" | "open" }>;
 
 const READY_WITHIN = 30_000; // ms
-const SHOW_EVERY = 80; // ms: steps may come faster than a screen shows them
 
-export class Run {
+export class Run extends Readings {
   phase = $state<Phase>("loading");
   capabilities = $state.raw<Capabilities | null>(null);
   started = $state.raw<Started | null>(null);
   model = $state.raw<Model | null>(null);
   notice = $state.raw<Notice | null>(null);
-  advice = $state.raw<string[]>([]);
-  samples = $state.raw<Sample[]>([]);
-  savedAt = $state<number | null>(null); // the step of the model in hand that a file has
-  keptAt = $state<number | null>(null); // and the one that the browser's storage has
-  unkept = $state(""); // why it could not be kept
+  savedAt = $state<number | null>(null); // the step of the model in hand that a file has; `keptAt`: that the browser's storage has
   readonly library = new Library((message) => this.send(message));
   /** How often a model came to hand: from a file, or at the end of a run. */
   arrivals = $state(0);
@@ -35,22 +30,8 @@ export class Run {
   /** The GPU is lost; the model in hand is the last state of it that was kept, if any. */
   lost = $state(false);
 
-  // As of the last time the numbers were shown.
-  step = $state(0);
-  steps = $state(0);
-  loss = $state<number | null>(null);
-  val = $state<number | null>(null);
-  best = $state<number | null>(null);
-  tokensPerSecond = $state(0);
-  secondsLeft = $state(0);
-  /** The same object for a whole run; `shown` changes when it has grown. */
-  curve = $state.raw(new Curve(1));
-  shown = $state(0);
-
   private worker: Worker | null = null;
   private patience: ReturnType<typeof setTimeout> | undefined;
-  private pending: ReturnType<typeof setTimeout> | undefined;
-  private latest: Extract<CoreEvent, { event: "steps" }> | null = null;
   private title = "";
   private prompt = "";
   private wish: Wish | null = null; // that the worker may have doubts about
@@ -58,7 +39,6 @@ export class Run {
   private onSaved: ((file: SavedFile) => void) | null = null;
   private after: Machine | null = null; // that a run of the library is to go on with once it is here
   private ours = false; // the file to check is the user's, or the site's
-  private sampleCount = 0;
 
   /** Whether the model in hand outlives the tab; while it trains, all but the last few steps of it. */
   get kept(): boolean {
@@ -90,8 +70,7 @@ export class Run {
 
   disconnect(): void {
     clearTimeout(this.patience);
-    clearTimeout(this.pending);
-    this.pending = undefined;
+    this.halt();
     this.worker?.terminate();
     this.worker = null;
   }
@@ -193,12 +172,7 @@ export class Run {
     this.reset(Number(config.train["steps"]), history.filter((point) => point[0] < first));
     this.model = { title: kept?.title ?? name, parameters, config, step, file, run: kept?.run ?? null, text: kept?.text ?? null };
     this.started = null;
-    for (const event of kept?.events ?? []) this.onEvent(event);
-    this.show();
-    this.latest = null;
-    this.tokensPerSecond = this.secondsLeft = 0;
-    this.step = step;
-    this.loss = kept ? (this.curve.smoothed ?? loss) : loss;
+    this.replay(kept?.events ?? [], step, loss);
     this.savedAt = kept ? null : step;
     this.keptAt = kept ? step : null;
     this.unkept = "";
@@ -286,7 +260,7 @@ export class Run {
         this.ask();
         break;
       case "event":
-        this.onEvent(message.event);
+        this.note(message.event);
         break;
       case "saved": {
         const deliver = this.onSaved;
@@ -329,39 +303,6 @@ export class Run {
     void navigator.storage?.persist?.();
   }
 
-  private onEvent(event: CoreEvent): void {
-    if (event.event === "steps") {
-      for (const [step, loss] of event.rows) this.curve.addStep(step, loss);
-      this.latest = event;
-    } else if (event.event === "eval") {
-      this.curve.addValidation(event.val_loss);
-      this.val = event.val_loss;
-      if (event.best) this.best = event.val_loss;
-    } else if (event.event === "sample") {
-      this.addSample(`step ${count(event.step)}`, event.text);
-    } else if (event.event === "advice") {
-      this.advice = [...this.advice, event.text];
-    } else if (event.event === "checkpoint") {
-      this.keptAt = event.step;
-      this.unkept = "";
-    } else if (event.event === "unkept") {
-      this.unkept = event.text;
-    }
-    this.pending ??= setTimeout(() => this.show(), SHOW_EVERY);
-  }
-
-  private show(): void {
-    clearTimeout(this.pending);
-    this.pending = undefined;
-    if (this.latest) {
-      this.step = this.latest.rows.at(-1)![0];
-      this.tokensPerSecond = this.latest.tokens_per_s;
-      this.secondsLeft = this.latest.eta_s;
-      this.loss = this.curve.smoothed;
-    }
-    this.shown += 1;
-  }
-
   private onStopped({ reason, step, message }: Stopped): void {
     if (reason === "diverged") {
       this.returnTo(step);
@@ -402,17 +343,6 @@ export class Run {
     this.phase = "idle";
   }
 
-  /** The curve and the numbers as they were then. */
-  private returnTo(step: number): void {
-    this.step = step;
-    this.latest = null;
-    this.curve = this.curve.until(step);
-    this.loss = this.curve.smoothed;
-    this.val = this.curve.lastValidation;
-    this.best = this.curve.bestValidation;
-    this.shown += 1;
-  }
-
   private died(why: string): void {
     const lost = this.model !== null && this.model.file === null;
     const kept = lost && this.library.durable ? this.keptAt : null;
@@ -428,22 +358,6 @@ export class Run {
     if (!began || kept === null) return;
     this.library.offerAgain();
     this.connect();
-  }
-
-  private reset(steps: number, past: [number, number][] = []): void {
-    this.curve = new Curve(steps, past);
-    this.steps = steps;
-    this.step = 0;
-    this.latest = null;
-    this.loss = this.val = this.best = null;
-    this.tokensPerSecond = this.secondsLeft = 0;
-    this.samples = [];
-    this.shown += 1;
-  }
-
-  private addSample(title: string, text: string): void {
-    this.sampleCount += 1;
-    this.samples = [{ id: this.sampleCount, title, text }, ...this.samples];
   }
 }
 

@@ -1,0 +1,106 @@
+// What a run has told so far: its numbers, its curve, its samples.
+import { Curve } from "../lib/curve";
+import { count } from "../lib/format";
+import type { CoreEvent } from "../engine/protocol";
+import type { Sample } from "./kinds";
+
+const SHOW_EVERY = 80; // ms: steps may come faster than a screen shows them
+
+export class Readings {
+  advice = $state.raw<string[]>([]);
+  samples = $state.raw<Sample[]>([]);
+  keptAt = $state<number | null>(null); // the step that was kept last
+  unkept = $state(""); // why a later one could not be
+
+  // As of the last time the numbers were shown.
+  step = $state(0);
+  steps = $state(0);
+  loss = $state<number | null>(null);
+  val = $state<number | null>(null);
+  best = $state<number | null>(null);
+  tokensPerSecond = $state(0);
+  secondsLeft = $state(0);
+  /** The same object for a whole run; `shown` changes when it has grown. */
+  curve = $state.raw(new Curve(1));
+  shown = $state(0);
+
+  private pending: ReturnType<typeof setTimeout> | undefined;
+  private latest: Extract<CoreEvent, { event: "steps" }> | null = null;
+  private sampleCount = 0;
+
+  /** Takes note of an event; it is shown soon. */
+  protected note(event: CoreEvent): void {
+    if (event.event === "steps") {
+      for (const [step, loss] of event.rows) this.curve.addStep(step, loss);
+      this.latest = event;
+    } else if (event.event === "eval") {
+      this.curve.addValidation(event.val_loss);
+      this.val = event.val_loss;
+      if (event.best) this.best = event.val_loss;
+    } else if (event.event === "sample") {
+      this.addSample(`step ${count(event.step)}`, event.text);
+    } else if (event.event === "advice") {
+      this.advice = [...this.advice, event.text];
+    } else if (event.event === "checkpoint") {
+      this.keptAt = event.step;
+      this.unkept = "";
+    } else if (event.event === "unkept") {
+      this.unkept = event.text;
+    }
+    this.pending ??= setTimeout(() => this.show(), SHOW_EVERY);
+  }
+
+  protected show(): void {
+    this.halt();
+    if (this.latest) {
+      this.step = this.latest.rows.at(-1)![0];
+      this.tokensPerSecond = this.latest.tokens_per_s;
+      this.secondsLeft = this.latest.eta_s;
+      this.loss = this.curve.smoothed;
+    }
+    this.shown += 1;
+  }
+
+  /** Nothing more is to be shown by itself. */
+  protected halt(): void {
+    clearTimeout(this.pending);
+    this.pending = undefined;
+  }
+
+  /** What an earlier tab was told, up to a step and its loss. */
+  protected replay(events: CoreEvent[], step: number, loss: number | null): void {
+    for (const event of events) this.note(event);
+    this.show();
+    this.latest = null;
+    this.tokensPerSecond = this.secondsLeft = 0;
+    this.step = step;
+    this.loss = events.length ? (this.curve.smoothed ?? loss) : loss;
+  }
+
+  /** The curve and the numbers as they were then. */
+  protected returnTo(step: number): void {
+    this.step = step;
+    this.latest = null;
+    this.curve = this.curve.until(step);
+    this.loss = this.curve.smoothed;
+    this.val = this.curve.lastValidation;
+    this.best = this.curve.bestValidation;
+    this.shown += 1;
+  }
+
+  protected reset(steps: number, past: [number, number][] = []): void {
+    this.curve = new Curve(steps, past);
+    this.steps = steps;
+    this.step = 0;
+    this.latest = null;
+    this.loss = this.val = this.best = null;
+    this.tokensPerSecond = this.secondsLeft = 0;
+    this.samples = [];
+    this.shown += 1;
+  }
+
+  protected addSample(title: string, text: string): void {
+    this.sampleCount += 1;
+    this.samples = [{ id: this.sampleCount, title, text }, ...this.samples];
+  }
+}
