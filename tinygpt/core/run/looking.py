@@ -54,6 +54,20 @@ def stages_of(model: ModelConfig) -> "list[tuple[str, str, str]]":
     return stages
 
 
+def lenses_of(model: ModelConfig) -> "list[str]":
+    """The logits that the input of each block would give, then the model's own."""
+    return [f"blocks.{i}.lens" for i in range(layers_of(model))] + ["logits"]
+
+
+def attention_of(model: ModelConfig) -> "list[str]":
+    """The softmax of each block, all of its heads."""
+    return [f"blocks.{i}.p" for i in range(layers_of(model))]
+
+
+def layers_of(model: ModelConfig) -> int:
+    return 0 if model.kind == "bigram" else model.layers
+
+
 def direction_of(model: ModelConfig, weights: "Any", byte: int) -> "list[float]":
     """The unit vector of the residual stream along which a byte's logit grows: its row of the head, times the gain of
     the last norm; where that norm takes out the mean, without its own."""
@@ -75,12 +89,10 @@ async def look_forward(engine: "Any", text: bytes, direction: "Sequence[float]" 
     """What the model, whose context is the text's length, makes of each byte: attention, the lens, the next byte's
     probabilities, the residual stream's norms, and where it lies along a direction."""
     model = engine.config.model
-    layers = 0 if model.kind == "bigram" else model.layers
+    layers = layers_of(model)
     stages = [tensor for _, tensor, _ in stages_of(model)]
-    lenses = [f"blocks.{i}.lens" for i in range(layers)] + ["logits"]
-    seen = await watched_run(
-        engine, "inspect", text + b"\0", stages + lenses + [f"blocks.{i}.p" for i in range(layers)]
-    )
+    lenses, attention = lenses_of(model), attention_of(model)
+    seen = await watched_run(engine, "inspect", text + b"\0", stages + lenses + attention)
     T = len(text)
     stream = [rows_of(seen[name], T) for name in stages]
     said = [[softmax(row) for row in rows_of(seen[name], T)] for name in lenses]
@@ -89,7 +101,7 @@ async def look_forward(engine: "Any", text: bytes, direction: "Sequence[float]" 
         "layers": layers,
         "heads": model.heads if layers else 0,
         "stages": [label for label, _, _ in stages_of(model)],
-        "attention": [triangles(rows_of(seen[f"blocks.{i}.p"], model.heads * T), T) for i in range(layers)],
+        "attention": [triangles(rows_of(seen[name], model.heads * T), T) for name in attention],
         "lens": [[opinion(row, text, i) for i, row in enumerate(rows)] for rows in said],
         "next": [[rounded(p) for p in row] for row in said[-1]],
         "norms": [[rounded(norm(row)) for row in rows] for rows in stream],
@@ -125,7 +137,10 @@ async def watched_run(engine: "Any", mode: str, window: bytes, names: "list[str]
     await engine.require([mode])
     await engine.write_windows([window])
     await engine.player.run(mode, 1)
-    return {name: floats_in((await engine.read_tensor(name))[1]) for name in names}
+    seen = {}
+    for name in names:  # MicroPython awaits nothing in a comprehension
+        seen[name] = floats_in((await engine.read_tensor(name))[1])
+    return seen
 
 
 # --- numbers -------------------------------------------------------------------------------------------------

@@ -141,16 +141,20 @@ class PlannedEngine(Engine):
     async def read_tensor(self, name: str) -> "tuple[tuple[int, ...], bytes]":
         """The shape and the floats that the last run left in a tensor that is watched, in a parameter by its program's
         name ("blocks.0.attn.qkv.weight"), or in its gradient (a "d" before that)."""
+        tensor, places, slices = self.readable(name)
+        return tensor.shape, summed(await self.player.read(places), slices)[: 4 * tensor.size]
+
+    def readable(self, name: str) -> "tuple[Tensor, Places, int]":
+        """Such a tensor, where it lies, and in how many slices; what is read behind its end only fills a line."""
         if self.has(WATCH + name):
             kept = self.tensor(WATCH + name)
-            return kept.shape, await self.player.read(self.places(kept.name, kept.size))
+            return kept, self.places(kept.name, kept.size), 1
         memory = self.lowered.memory
         views = list(memory.weight.values()) + list(memory.live_weight.values()) + list(memory.grad.values())
         for view in views:
             if view.name == name and self.has(view.root().name):
-                data = await self.player.read(self.lowered.places(view.root(), view.start, aligned(view.size)))
-                slices = self.lowered.slices if view.kind == "grad" else 1
-                return view.shape, summed(data, slices)[: 4 * view.size]
+                places = self.lowered.places(view.root(), view.start, aligned(view.size))
+                return view, places, self.lowered.slices if view.kind == "grad" else 1
         raise TinyGPTError(f"{name} is no tensor of this program, or is not watched")
 
     async def clock(self, mode: str) -> "list[Any]":

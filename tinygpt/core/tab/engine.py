@@ -8,7 +8,8 @@ import gc
 import json
 import struct
 
-from tinygpt.core.config import RunConfig
+from tinygpt.core.config import ModelConfig, RunConfig
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.optimizers import slot_names
 from tinygpt.core.plan.cpu.lowering import Lowered
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tinygpt.core.run.contract import Places
+
+
+DEEPEST = 64  # layers: planning takes their square, and in a tab already half a minute
+
+
+def check_depth(model: ModelConfig) -> None:
+    if model.layers > DEEPEST:
+        raise TinyGPTError(
+            f"this model has {model.layers:,} layers, and a tab plans at most {DEEPEST}; "
+            f"use the terminal, as by: tinygpt sample FILE"
+        )
 
 
 class Held:

@@ -20,7 +20,7 @@ from tinygpt.core.run.room import doubt
 from tinygpt.core.run.sampler import generate
 from tinygpt.core.run.trainer import Diverged, Host, Trainer
 from tinygpt.core.tab.budget import Timed
-from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState
+from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState, check_depth
 from tinygpt.core.tab.shelf import Keeping, problem_text
 from tinygpt.core.text import decode
 from tinygpt.core.wording import in_labels
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-DEEPEST = 64  # layers: planning takes their square, and in a tab already half a minute
 NOTHING_KEPT = {"records": [None, None], "snapshots": [], "durable": False}
 NO_MEMORY = ["", "there is no memory for a copy of it"]
 
@@ -130,11 +129,7 @@ class Session:
             before = RunConfig(ModelConfig(**origin["config"]["model"]), TrainConfig(**origin["config"]["train"]))
             self.config = before.going_on(**asked["changes"])
             self.progress = Progress.from_dict(origin["progress"])
-        if self.config.model.layers > DEEPEST:
-            raise TinyGPTError(
-                f"this model has {self.config.model.layers:,} layers, and a tab plans at most {DEEPEST}; "
-                f"use the terminal, as by: tinygpt sample FILE"
-            )
+        check_depth(self.config.model)
         budget = asked.get("budget")
         self.timed = None if budget is None else Timed(budget, asked["preset"], self.config)
         self.memory = asked.get("memory")
@@ -230,13 +225,16 @@ class Session:
                 host.emit({"event": "checkpoint", "step": step, "kind": "last"})
 
     async def attend(self) -> None:
-        """Do what the page has asked for: to save, to keep, or by {"type": "sample", "prompt", "settings"} to write."""
+        """Do what the page has asked for: to save, to keep, to lend its weights to who looks inside, or by
+        {"type": "sample", "prompt", "settings"} to write."""
         for request in json.loads(self.page.requests()):
             try:
                 if request["type"] == "save":
                     await self.page.save(self.header_text())
                 elif request["type"] == "keep":
                     self.keeping.hurry()
+                elif request["type"] == "look":
+                    await self.page.lend(json.dumps(self.engine.vector_places("weights")))
                 else:
                     settings = SampleConfig(**request["settings"])
                     made = await generate(self.engine, self.config.model.ctx, request["prompt"].encode(), settings)

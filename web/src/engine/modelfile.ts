@@ -58,7 +58,16 @@ export class ModelFile {
 
   /** The state as our own files have it behind the step: w and the slots of each parameter, with zeros for those that it lacks. */
   body(): Uint8Array<ArrayBuffer> {
-    const { taken, vectors, parameters, pieces } = this.front;
+    return new Uint8Array(this.vectors(this.front.vectors, this.front.taken).buffer);
+  }
+
+  weights(): Float32Array<ArrayBuffer> {
+    return this.vectors(1, 1);
+  }
+
+  /** So many vectors, of which the file has the first ones. */
+  private vectors(vectors: number, taken: number): Float32Array<ArrayBuffer> {
+    const { parameters, pieces } = this.front;
     const floats = new Float32Array(vectors * parameters);
     for (const piece of pieces)
       for (let array = 0; array < taken; array++) {
@@ -66,7 +75,7 @@ export class ModelFile {
         const stored = this.floats(piece, array);
         floats.set(rows ? turned(stored, rows, columns) : stored, vectors * offset + array * size);
       }
-    return new Uint8Array(floats.buffer);
+    return floats;
   }
 
   private requireFinite(): void {

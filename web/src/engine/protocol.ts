@@ -5,7 +5,7 @@
 //
 // The worker first says "ready". After "start" it may tell of "progress", then sends "started", then core's events, then one of "stopped" or
 // "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "sample" by "sampled", or by "error".
-// A "doubt" may come instead of the first two. "check" is answered by "checked" or "error". Until "started", "opened" or "checked" the
+// "look" is answered by "looked" or "unseen", whatever else is under way. A "doubt" may come instead of the first two. "check" is answered by "checked" or "error". Until "started", "opened" or "checked" the
 // model that is in the worker stays there.
 
 /** Any settings of core/config.py's ModelConfig and TrainConfig, by name, over the preset's. */
@@ -82,6 +82,13 @@ export type ToWorker =
   | { type: "take"; run: string; step?: number } // a run's model, answered by "checked"; of an earlier step: as a run that leaves it there
   | { type: "export"; runs: string[] } // answered by "exported"
   | { type: "travel"; run: string; prompt: string; settings: Changes } // a text of each of its snapshots, answered by "travelled" each
+  | {
+      type: "look"; // into the model as it stands; while training, at the next step
+      text: Uint8Array<ArrayBuffer>;
+      scales: [part: string, factor: number][];
+      tensor: string; // whose values are wanted, or nothing
+      file?: Uint8Array<ArrayBuffer>; // whose model it is, from now on; absent: the worker's, or the last file's
+    }
   | { type: "keep" } // the run under way, soon: the tab may be gone
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
@@ -186,6 +193,20 @@ export interface Library {
   available: number | null;
 }
 
+/** What a model makes of a text: core/run/looking.py says what the tensors are. The last T bytes are looked into. */
+export interface Looked {
+  step: number;
+  text: Uint8Array<ArrayBuffer>;
+  first: number; // of the bytes that are looked into
+  losses: Float32Array<ArrayBuffer>; // [length - 1]: of each byte but the first, in nats
+  heads: number;
+  attention: Float32Array<ArrayBuffer>[]; // of each block [heads, T, T]
+  lenses: Float32Array<ArrayBuffer>[]; // [T, 256] logits: before each block, then the model's own
+  parts: string[];
+  tensors: string[];
+  tensor: { name: string; shape: number[]; values: Float32Array<ArrayBuffer> } | null;
+}
+
 export type FromWorker =
   | { type: "ready"; capabilities: Capabilities }
   | { type: "doubt"; message: string } // nothing has begun: the memory may not do; ask, and send the same again, sure
@@ -210,6 +231,8 @@ export type FromWorker =
   | ({ type: "checked" } & CheckedFile)
   | ({ type: "saved" } & SavedFile)
   | { type: "sampled"; text: string }
+  | ({ type: "looked" } & Looked)
+  | { type: "unseen"; message: string } // why there is nothing to see
   | { type: "stopped"; reason: StopReason; step: number; message?: string } // why it diverged
   /**
    * One sentence for the user; the run, if any, has ended. Where the engine is gone with the model in it, `instead` is

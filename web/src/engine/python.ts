@@ -67,8 +67,32 @@ export interface Page {
   keep(order: string, state: Uint8Array<ArrayBuffer>): Promise<string>;
   /** The state that was kept at that step. */
   kept(step: number): Promise<Uint8Array<ArrayBuffer> | null>;
+  /** The weights that lie at these places are wanted outside. */
+  lend(places: string): Promise<void>;
   sampled(text: string): void;
   refused(message: string): void;
+}
+
+/** What tab/inside.py says of a model that is looked into. */
+export interface InsideFacts {
+  window: number; // bytes that are looked into at once, at most
+  longest: number; // bytes of a text
+  parts: string[]; // that can be scaled
+  tensors: [name: string, mode: string][]; // with the program that has them
+  attention: string[]; // of these tensors, the softmax of each block,
+  lenses: string[]; // and the logits behind each
+}
+
+/** A program of tab/inside.py on windows of one length. */
+export interface Inside {
+  open(page: Pick<Page, "open">, weights: Uint8Array): Promise<string>;
+  run(window: string, weights: Uint8Array | null): Promise<void>;
+}
+
+export interface InsideModule {
+  facts(config: string): string;
+  moves(config: string, length: number, scales: string): string;
+  Inside(request: string): Inside;
 }
 
 /** A Session of tab/session.py; every text is JSON. */
@@ -96,6 +120,7 @@ export interface Python {
   budget(request: BudgetRequest): Budget;
   reader: Reader; // of .tinygpt files
   shelf: Decisions; // what is kept of runs
+  inside: InsideModule;
   /** Runs a script; for tests. */
   run(script: string): void;
 }
@@ -114,13 +139,14 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, file, session, shelf");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, file, inside, session, shelf");
   const tab = python.globals.get("session") as Tab;
   return {
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
     budget: (request) => sentence(() => (python.globals.get("budget") as BudgetModule).Budget(JSON.stringify(request))),
     reader: python.globals.get("file") as Reader,
     shelf: python.globals.get("shelf") as Decisions,
+    inside: python.globals.get("inside") as InsideModule,
     run: (script) => python.runPython(script),
   };
 }

@@ -10,7 +10,7 @@ import { type WasmOptions, WasmPlayer } from "./wasmplayer.ts";
 import type { Keeper } from "../storage/keeper.ts";
 import type { KeepOrder } from "../storage/shelf.ts";
 
-export type Asked = Extract<ToWorker, { type: "save" | "sample" | "keep" }>;
+export type Asked = Extract<ToWorker, { type: "save" | "sample" | "keep" }> | { type: "look" };
 
 /** A state outside of its player, as a model file has it behind the step, and the header of the file it would make. */
 export interface Kept {
@@ -26,6 +26,7 @@ export class Run implements Page {
   settled: Promise<void> = Promise.resolve();
   private stop = false;
   private asked: Asked[] = [];
+  private borrowers: ((weights: Promise<Float32Array<ArrayBuffer>>) => void)[] = [];
   private fault: unknown = null;
   private player: Player | null = null;
   private origin: Kept | null = null; // what it began with, until a state of its own is kept; null: the start values
@@ -100,6 +101,19 @@ export class Run implements Page {
     } catch (error) {
       await this.complain(error);
     }
+  }
+
+  /** A copy of the weights as they stand now, or between two blocks of steps. */
+  async weights(): Promise<Float32Array<ArrayBuffer>> {
+    const lent = new Promise<Float32Array<ArrayBuffer>>((resolve) => this.borrowers.push(resolve));
+    await this.ask({ type: "look" });
+    return lent;
+  }
+
+  async lend(places: string): Promise<void> {
+    const read = this.player!.read(JSON.parse(places) as Place[]);
+    this.borrowers.shift()?.(read.then(({ buffer }) => new Float32Array(buffer)));
+    await read;
   }
 
   /** Why the player is gone, if it is. */

@@ -2,6 +2,7 @@
 import * as assets from "./assets.ts";
 import { capabilities, reportedMemory } from "./features.ts";
 import { Gpu } from "./gpu.ts";
+import { Looker } from "./inside.ts";
 import { ModelFile } from "./modelfile.ts";
 import type { ToWorker } from "./protocol.ts";
 import { lastLine, type Plan, type Python, type Session } from "./python.ts";
@@ -31,6 +32,7 @@ let python: Python;
 let shelf: Shelf;
 let librarian: Librarian;
 let run: Run | null = null;
+let looker: Looker;
 let keeper: Keeper | null = null; // of the model in hand, where that is a run's
 
 async function prepare(wish: Wish): Promise<Prepared> {
@@ -182,6 +184,9 @@ async function handle(message: ToWorker): Promise<void> {
       await run?.settled;
       await takeRun(message);
       return;
+    case "look":
+      await looker.answer(message, run);
+      return;
     case "library":
     case "rename":
     case "delete":
@@ -205,6 +210,7 @@ async function handle(message: ToWorker): Promise<void> {
 const ready = (async () => {
   assets.fetchAhead();
   python = await assets.python();
+  looker = new Looker(python);
   shelf = new Shelf(await openFiles(), python.shelf);
   librarian = new Librarian(shelf, python);
   say({ type: "ready", capabilities: await capabilities() });

@@ -4,6 +4,7 @@ import { count } from "../lib/format";
 import { site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
 import type { Machine, Means, Model, Notice, Order, Phase } from "./kinds";
+import { Inside } from "./inside.svelte";
 import { Library } from "./library.svelte";
 import { Readings } from "./readings.svelte";
 
@@ -23,6 +24,7 @@ export class Run extends Readings {
   notice = $state.raw<Notice | null>(null);
   savedAt = $state<number | null>(null); // the step of the model in hand that a file has; `keptAt`: that the browser's storage has
   readonly library = new Library((message) => this.send(message));
+  readonly inside = new Inside((message) => this.send(message), () => this.model?.file ?? null);
   /** How often a model came to hand: from a file, or at the end of a run. */
   arrivals = $state(0);
   /** While a GPU's kernels are compiled. */
@@ -239,6 +241,10 @@ export class Run extends Readings {
       case "unshelved":
         this.library.take(message, this.model !== null || this.busy);
         break;
+      case "looked":
+      case "unseen":
+        this.inside.take(message);
+        break;
       case "doubt":
         this.onDoubt(message.message);
         break;
@@ -348,6 +354,7 @@ export class Run extends Readings {
     const kept = lost && this.library.durable ? this.keptAt : null;
     const began = this.capabilities !== null;
     this.disconnect();
+    this.inside.forget();
     this.onSaved = null;
     if (lost) this.model = null;
     let left = " Press Train to start it again.";

@@ -1,0 +1,130 @@
+"""Looking inside in the page: what is seen of a model is what the terminal sees of its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from page_helpers import OpenPage, press, save, stop, wait_for_step
+from playwright.sync_api import Page, expect
+
+from tinygpt.core.run.looking import DIGITS
+from tinygpt.formats import Checkpoint, load_tinygpt
+from tinygpt.looking.inside import Look, look_into
+from tinygpt.looking.parts import scaled_model
+
+pytestmark = pytest.mark.xdist_group("page")
+HEAR = """
+const Plain = Worker;
+window.Worker = class extends Plain {
+  constructor(...given) {
+    super(...given);
+    this.addEventListener("message", ({ data }) => { if (data.type === "looked") window.heard = data; });
+  }
+};
+"""
+HEARD = "() => JSON.stringify(window.heard, (_, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value))"
+ENGINES = 2e-5  # of the largest value: how far two engines' tensors lie apart (tests/engines/test_looking.py)
+SHOWN = 10.0 ** (1 - DIGITS)  # the terminal's data is rounded to so many digits
+TEXT = "To be, or not to be: ü that is"
+
+
+def heard(page: Page, condition: str) -> dict[str, Any]:
+    """What the worker has said last, once it is what is waited for."""
+    page.wait_for_function(f"() => window.heard && (({{text, step, tensor, losses}}) => {condition})(window.heard)")
+    found: dict[str, Any] = json.loads(page.evaluate(HEARD))
+    return found
+
+
+def assert_as_the_terminal_sees_it(seen: dict[str, Any], checkpoint: Checkpoint) -> Look:
+    names = ["blocks.*.p", "blocks.*.lens", "logits"] + ([seen["tensor"]["name"]] if seen["tensor"] else [])
+    look = look_into(checkpoint, bytes(seen["text"]), tensors=names, window=256)
+    expected = {one.name: one.values for one in look.tensors}
+    layers = checkpoint.config.model.layers
+    got = {f"blocks.{i}.p": values for i, values in enumerate(seen["attention"])}
+    got |= {name: seen["lenses"][i] for i, name in enumerate([*(f"blocks.{i}.lens" for i in range(layers)), "logits"])}
+    if seen["tensor"]:
+        got[seen["tensor"]["name"]] = seen["tensor"]["values"]
+        assert tuple(seen["tensor"]["shape"]) == expected[seen["tensor"]["name"]].shape
+    assert set(got) == set(expected) and seen["first"] == look.data["first"] and seen["heads"] > 1
+    for name, values in got.items():
+        bound = ENGINES * np.abs(expected[name]).max()
+        np.testing.assert_allclose(values, expected[name].ravel(), rtol=0, atol=bound, err_msg=name)
+    apart = 2 * ENGINES * np.abs(expected["logits"]).max()  # a loss is a difference of logits, or nearly
+    np.testing.assert_allclose(seen["losses"], look.data["losses"], rtol=SHOWN, atol=apart)
+    return look
+
+
+def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page(prepare=lambda page: page.add_init_script(HEAR))
+    page.get_by_role("link", name="Inside").click()
+    expect(page.locator(".inside")).to_contain_text("no model to look into yet")
+    page.get_by_role("link", name="Train", exact=True).click()
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 1)
+    page.get_by_role("link", name="Inside").click()
+    first = heard(page, "step > 0")["step"]
+    heard(page, f"step > {first}")  # again, while it trains
+    page.get_by_role("link", name="Train", exact=True).click()
+    at = stop(page)
+    checkpoint = load_tinygpt(save(page, tmp_path))
+
+    page.get_by_role("link", name="Inside").click()
+    source = page.get_by_label("A text that the model reads")
+    source.fill(TEXT)
+    size = len(TEXT.encode())
+    look = assert_as_the_terminal_sees_it(heard(page, f"text.length === {size} && step === {at}"), checkpoint)
+
+    # The page's own words: a byte chosen by keys, what is likely behind it, where it looks.
+    page.get_by_role("listbox").press("Home")
+    page.get_by_role("listbox").press("ArrowRight")
+    loss = look.data["losses"][0]
+    expect(page.locator("[data-inside=chosen]")).to_have_text(
+        f"“o”, byte 1: loss {float(f'{loss:.3g}'):g}: it was given {percent(np.exp(-loss))}."
+    )
+    lens = look.data["inside"]["lens"]
+    behind = [page.get_by_role("row", name="before block 0"), page.get_by_role("row", name="at the end")]
+    for row, opinion in zip(
+        [*behind, page.locator("[data-inside=next] tr").first], (lens[0][1], lens[-1][1], lens[-1][1]), strict=True
+    ):
+        expect(row).to_contain_text(percent(opinion["top"][0][1]))
+    page.get_by_label("Head", exact=True).select_option("1")
+    page.get_by_role("application").first.press("ArrowLeft")
+    weight = look.data["inside"]["attention"][0][1][1][0]
+    expect(page.locator("[data-inside=attention]")).to_have_text(
+        f"“o” (byte 1) takes {percent(weight)} from “T” (byte 0)."
+    )
+
+    # Parts that count for less, and tensors: a gradient, and a weight's.
+    page.get_by_role("switch", name="head 1").uncheck()
+    page.get_by_label("how much MLP counts").fill("0.5")
+    scaled = scaled_model(checkpoint, ["blocks.0.head.1"], ["blocks.0.mlp=0.5"])
+    for name in ("blocks.1.dqkv", "dblocks.0.attn.qkv.weight"):
+        page.get_by_label("Tensor", exact=True).select_option(name)
+        expect(page.locator("[data-inside=changed]")).to_have_text("blocks.0.head.1 ×0, blocks.0.mlp ×0.5")
+        changed = assert_as_the_terminal_sees_it(heard(page, f"tensor?.name === '{name}'"), scaled)
+        norm = float(f"{np.linalg.norm(changed.tensors[-1].values):.3g}")
+        expect(page.locator("[data-inside=tensor]")).to_contain_text(f"norm{norm:g}")
+    means = [np.mean(one.data["losses"]) for one in (changed, look)]
+    expect(page.locator("[data-inside=loss]")).to_contain_text(f"mean loss {means[0]:.3f}")
+    expect(page.locator("[data-inside=loss]")).to_contain_text(f"{means[1]:.3f} with all parts as they are")
+    press(page, "Put all back")
+
+    # A text that is longer than the context; one that is too short; a model that is a file only.
+    long = TEXT * 9
+    source.fill(long)
+    assert_as_the_terminal_sees_it(heard(page, f"text.length === {9 * size}"), checkpoint)
+    source.fill("x")
+    expect(page.locator(".inside").get_by_role("alert")).to_contain_text("must have 2 to 2048 bytes, not 1")
+    page.reload()
+    page.wait_for_selector("[data-phase=idle]")
+    page.locator("input[accept='.tinygpt']").set_input_files(next(tmp_path.glob("*.tinygpt")))
+    assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
+
+
+def percent(p: float) -> str:
+    return f"{100 * p:.{1 if p < 0.1 else 0}f} %"
