@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tinygpt.core.hub.names import SERVER
 from tinygpt.headers import headers_for, read_rules
 from tinygpt.hosting import settle
 
@@ -22,3 +23,8 @@ def test_addresses_are_relative_at_any_depth_and_pages_state_their_policy(tmp_pa
         assert body == page.split("</head>")[1].replace('"/_', f'"{root}_').replace('"/"', f'"{root}"')
         policy = headers_for(read_rules(STATED), "/")["Content-Security-Policy"]
         assert policy.replace("; frame-ancestors 'none'", "") in head and "frame-ancestors" not in head
+
+
+def test_the_page_may_ask_its_own_host_and_that_of_datasets_and_no_other() -> None:
+    policy = headers_for(read_rules(STATED), "/")["Content-Security-Policy"]
+    assert f"; connect-src 'self' {SERVER}; " in policy and policy.count("https:") == 1

@@ -15,12 +15,15 @@ import subprocess
 import sys
 import tempfile
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tinygpt import __version__, zoo
 from tinygpt.core.config import LN_VOCAB, OPTIONS, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.hub.names import SERVER
+from tinygpt.core.hub.reading import DEFAULT_BUDGET
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
@@ -38,12 +41,15 @@ INPUTS = (
     "web/*.*",
     "tinygpt/core/**/*.py",
     "tinygpt/data/assembled.py",
+    "tinygpt/data/catalog.*",
+    "tinygpt/data/survey.py",
     "tinygpt/kernels/*",
     "tinygpt/headers.py",
     "tinygpt/hosting.py",
     "tinygpt/site.py",
     "tinygpt/zoo/models/*",
 )
+BUNDLED = ("shakespeare", "moby-dick")  # the default first
 KERNELS = WEB / "public" / "kernels"
 GENERATED = WEB / "src" / "generated"
 ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
@@ -60,8 +66,8 @@ def run_facts(name: str, recipe: str) -> dict[str, Any]:
 
 
 def facts() -> dict[str, Any]:
-    """What the page states of presets, settings and the default text: core's values, and nobody else's."""
-    from tinygpt.data import DEFAULT_CORPUS, corpus_info, load_corpus
+    """What the page states of presets, settings and texts: core's values, and nobody else's."""
+    from tinygpt.data.catalog import catalog
 
     recipes = [
         {"name": recipe.name, "help": recipe.help, "presets": [run_facts(row.name, recipe.name) for row in PRESETS]}
@@ -72,15 +78,6 @@ def facts() -> dict[str, Any]:
         for section in (ModelConfig, TrainConfig, SampleConfig)
         for field in section.FIELDS
     ]
-    info = corpus_info(DEFAULT_CORPUS)
-    text = load_corpus(DEFAULT_CORPUS).text
-    corpus = {
-        "name": info.name,
-        "title": info.title,
-        "description": info.description,
-        "file": addressed(f"corpora/{info.name}.txt", text),
-        "bytes": len(text),
-    }
     return {
         "version": __version__,
         "defaultPreset": DEFAULT_PRESET,
@@ -89,12 +86,34 @@ def facts() -> dict[str, Any]:
         "knobs": knobs,
         "modelOptions": OPTIONS,
         "untrainedLoss": LN_VOCAB,
-        "corpus": corpus,
+        "corpora": [corpus_facts(name) for name in BUNDLED],
+        "catalog": [asdict(entry) for entry in catalog().values()],
+        "hubServer": SERVER,
+        "hubBudget": DEFAULT_BUDGET,
     }
 
 
+def corpus_facts(name: str) -> dict[str, Any]:
+    from tinygpt.data import corpus_info, load_corpus
+    from tinygpt.data.survey import survey
+
+    info, text = corpus_info(name), load_corpus(name).text
+    return {
+        "name": name,
+        "title": info.title,
+        "description": info.description,
+        "file": addressed(corpus_file(name), text),
+        "bytes": len(text),
+        "survey": survey(text),
+    }
+
+
+def corpus_file(name: str) -> str:
+    return f"corpora/{name}.txt"
+
+
 def generate() -> None:
-    """Write what the page takes from Python: its facts, where its kernels are, the default corpus, the models."""
+    """Write what the page takes from Python: its facts, where its kernels are, the texts, the models."""
     from tinygpt.data import load_corpus
 
     GENERATED.mkdir(parents=True, exist_ok=True)
@@ -102,9 +121,9 @@ def generate() -> None:
     (GENERATED / "site.json").write_text(json.dumps(stated, indent=1) + "\n", encoding="utf-8")
     compiled = {path.name: addressed(f"kernels/{path.name}", path.read_bytes()) for path in sorted(KERNELS.glob("*"))}
     (GENERATED / "kernels.json").write_text(json.dumps(compiled), encoding="utf-8")
-    corpus = WEB / "public" / stated["corpus"]["file"].partition("?")[0]
-    corpus.parent.mkdir(parents=True, exist_ok=True)
-    corpus.write_bytes(load_corpus(stated["corpus"]["name"]).text)
+    (WEB / "public" / "corpora").mkdir(parents=True, exist_ok=True)
+    for name in BUNDLED:
+        (WEB / "public" / corpus_file(name)).write_bytes(load_corpus(name).text)
     write_models(WEB / "public")
 
 

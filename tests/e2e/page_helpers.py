@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from tinygpt.server import Site
 
@@ -16,22 +16,23 @@ PATIENCE = 20_000  # ms
 
 @contextmanager
 def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
-    """Opens the page, ready to train. Whatever a test does, nothing is asked of another host, and nothing goes wrong
-    that only the console tells, such as a script that the page's policy forbids."""
+    """Opens the page, ready to train. Whatever a test does, nothing is asked of a host but the page's own and those
+    `beyond`, and nothing goes wrong that only the console tells, such as a script that the page's policy forbids."""
     sites: list[Site] = []
     pages: list[Page] = []
     elsewhere: list[str] = []
     complaints: list[str] = []
 
-    def opened(isolated: bool = True, prepare: Callable[[Page], object] = lambda page: None) -> Page:
+    def opened(
+        isolated: bool = True, prepare: Callable[[Page], object] = lambda page: None, beyond: tuple[str, ...] = ()
+    ) -> Page:
         sites.append(site := Site(dist, isolated=isolated).__enter__())
         # A service worker would isolate the page.
         pages.append(page := browser.new_context(service_workers="allow" if isolated else "block").new_page())
         page.set_default_timeout(PATIENCE)
-        page.on(
-            "request", lambda sent: None if sent.url.startswith((site.url, "blob:")) else elsewhere.append(sent.url)
-        )
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        ours = (site.url, "blob:", *beyond)
+        page.on("request", lambda sent: None if sent.url.startswith(ours) else elsewhere.append(sent.url))
+        page.on("console", lambda said: complaints.append(said.text) if is_complaint(said, beyond) else None)
         page.on("pageerror", lambda fault: complaints.append(str(fault)))
         prepare(page)
         page.goto(site.url)
@@ -45,6 +46,11 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
         site.__exit__(None, None, None)
     assert not elsewhere
     assert not complaints
+
+
+def is_complaint(said: ConsoleMessage, beyond: tuple[str, ...]) -> bool:
+    """But for a status that another host answers with."""
+    return said.type == "error" and not (beyond and said.location["url"].startswith(beyond))
 
 
 def stat(page: Page, name: str) -> str:

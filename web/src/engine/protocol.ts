@@ -89,6 +89,10 @@ export type ToWorker =
       tensor: string; // whose values are wanted, or nothing
       file?: Uint8Array<ArrayBuffer>; // whose model it is, from now on; absent: the worker's, or the last file's
     }
+  | { type: "survey"; id: number; text: Uint8Array<ArrayBuffer> } // what a text is like, from its front; answered by "surveyed"
+  | { type: "advise"; id: number; request: AdviceRequest } // whether a text suits a run; answered by "advised"
+  | { type: "visit"; id: number; request: VisitRequest; token: string } // Hugging Face; answered by "visited", several times
+  | { type: "leave" } // the visit under way: nothing more is heard of it
   | { type: "keep" } // the run under way, soon: the tab may be gone
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
@@ -207,6 +211,64 @@ export interface Looked {
   tensor: { name: string; shape: number[]; values: Float32Array<ArrayBuffer> } | null;
 }
 
+/** What a text is like. */
+export interface Survey {
+  surveyed: number; // bytes, from the front
+  different: number; // bytes, of 256
+  words: number;
+  vocabulary: number; // different words
+  common: [word: string, count: number][];
+  repeats: number; // of all stretches of 24 bytes, the share that stood in the text before
+}
+
+/** core/tab/texts.py's `advice`. */
+export interface AdviceRequest {
+  preset: string;
+  recipe: string;
+  changes: Changes;
+  config?: RunConfig; // of the model to go on with
+  bytes: number;
+  start: number[]; // the text's first bytes
+}
+
+export interface Advised {
+  id: number;
+  advice: string[];
+}
+
+/** core/tab/texts.py's Visit. What is null is found out. */
+export interface VisitRequest {
+  dataset: string;
+  config: string | null;
+  split: string | null;
+  column: string | null;
+  rowsPerPage?: number;
+  look: boolean; // at what there is to choose from, or read
+  budget: number; // bytes
+}
+
+/** What there is to choose from, and what is likely meant; no column where that is not clear. */
+export interface Choices {
+  dataset: string;
+  config: string;
+  split: string;
+  column: string | null;
+  configs: string[];
+  splits: string[]; // of the config
+  columns: string[];
+  total: number | null; // rows
+  preview: string;
+}
+
+/** Of a visit: how far it is, what it waits for, or its end. */
+export type Visited = { id: number } & (
+  | { size: number; rows: number }
+  | { wait: number } // seconds
+  | { looked: Choices }
+  | { text: Uint8Array<ArrayBuffer>; description: string }
+  | { error: string }
+);
+
 export type FromWorker =
   | { type: "ready"; capabilities: Capabilities }
   | { type: "doubt"; message: string } // nothing has begun: the memory may not do; ask, and send the same again, sure
@@ -228,6 +290,9 @@ export type FromWorker =
   | { type: "compared"; differences: [label: string, values: (number | string)[]][] }
   | { type: "exported"; name: string; blob: Blob }
   | { type: "travelled"; run: string; step: number; text: string; last: boolean }
+  | { type: "surveyed"; id: number; survey: Survey; start: number[] }
+  | ({ type: "advised" } & Advised)
+  | ({ type: "visited" } & Visited)
   | ({ type: "checked" } & CheckedFile)
   | ({ type: "saved" } & SavedFile)
   | { type: "sampled"; text: string }

@@ -111,6 +111,12 @@ interface Tab {
   Session(request: string): Session;
 }
 
+/** tab/texts.py; every text is JSON. */
+interface Texts {
+  Visit(request: string): { step(reply: string, body: string): string };
+  advice(request: string): string;
+}
+
 interface BudgetModule {
   Budget(request: string): Budget;
 }
@@ -121,6 +127,7 @@ export interface Python {
   reader: Reader; // of .tinygpt files
   shelf: Decisions; // what is kept of runs
   inside: InsideModule;
+  texts: Texts;
   /** Runs a script; for tests. */
   run(script: string): void;
 }
@@ -139,7 +146,7 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, file, inside, session, shelf");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, file, inside, session, shelf, texts");
   const tab = python.globals.get("session") as Tab;
   return {
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
@@ -147,6 +154,7 @@ export async function startPython(files: Record<string, string>, url?: string): 
     reader: python.globals.get("file") as Reader,
     shelf: python.globals.get("shelf") as Decisions,
     inside: python.globals.get("inside") as InsideModule,
+    texts: python.globals.get("texts") as Texts,
     run: (script) => python.runPython(script),
   };
 }

@@ -8,6 +8,7 @@ import type { ToWorker } from "./protocol.ts";
 import { lastLine, type Plan, type Python, type Session } from "./python.ts";
 import { type Kept, Run, say } from "./run.ts";
 import { checkedRun, Librarian } from "./library.ts";
+import { advised, leave, surveyed, visit } from "./texts.ts";
 import type { WasmOptions } from "./wasmplayer.ts";
 import { openFiles } from "../storage/files.ts";
 import { Keeper } from "../storage/keeper.ts";
@@ -195,6 +196,18 @@ async function handle(message: ToWorker): Promise<void> {
     case "travel":
       await librarian.serve(message, { run: keeper?.folder.id ?? null, training: run?.training ?? false });
       if (message.type === "delete" && keeper && !shelf.locks.has(keeper.folder.id)) keeper = null;
+      return;
+    case "survey":
+      say(surveyed(message));
+      return;
+    case "advise":
+      say(advised(message, python));
+      return;
+    case "visit":
+      await visit(message, python, say);
+      return;
+    case "leave":
+      leave();
       return;
     case "stop":
       run?.requestStop();

@@ -1,10 +1,11 @@
-// The site's own text: fetched once, then kept.
+// The site's own texts: each fetched once, then kept.
 import { fetched } from "./fetched";
-import { site } from "./site";
+import type { SiteCorpus } from "./site";
 
-let kept: Uint8Array<ArrayBuffer> | null = null;
+const kept = new Map<string, Uint8Array<ArrayBuffer>>();
 
-export async function corpus(): Promise<Uint8Array<ArrayBuffer>> {
-  kept ??= await fetched(site.corpus.file, `The text ${site.corpus.title}`, "use a text of your own");
-  return kept;
+export async function corpus({ name, file, title }: SiteCorpus): Promise<Uint8Array<ArrayBuffer>> {
+  const text = kept.get(name) ?? (await fetched(file, `The text ${title}`, "use a text of your own"));
+  kept.set(name, text);
+  return text;
 }

@@ -30,3 +30,8 @@ export function printable(text: string): string {
 export function loss(value: number | null): string {
   return value === null ? "–" : value.toFixed(3);
 }
+
+/** With a full stop, and a capital unless it begins with a name. */
+export function sentence(text: string): string {
+  return text.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase()).replace(/\.?$/, ".");
+}

@@ -1,6 +1,6 @@
 // What Python stated of the project when the site was built (tinygpt/site.py): presets, settings, the default text.
 import stated from "../generated/site.json";
-import type { Knob, RunConfig } from "../engine/protocol";
+import type { Knob, RunConfig, Survey } from "../engine/protocol";
 
 export interface SitePreset extends RunConfig {
   name: string;
@@ -21,6 +21,22 @@ export interface SiteCorpus {
   description: string;
   file: string; // under the site's root
   bytes: number;
+  survey: Survey;
+}
+
+/** A Hugging Face dataset that the catalog names. */
+export interface SiteDataset {
+  name: string;
+  title: string;
+  description: string;
+  dataset: string;
+  config: string;
+  split: string;
+  column: string;
+  size: string;
+  licence: string;
+  language: string;
+  rows_per_page: number;
 }
 
 export interface Site {
@@ -31,10 +47,14 @@ export interface Site {
   knobs: Knob[];
   modelOptions: string[]; // the names of the model's settings that say what it is made of
   untrainedLoss: number; // of a model that knows nothing: ln 256
-  corpus: SiteCorpus;
+  corpora: SiteCorpus[]; // the default first
+  corpus: SiteCorpus; // the default
+  catalog: SiteDataset[];
+  hubServer: string; // whom it is asked of
+  hubBudget: number; // bytes
 }
 
-export const site = stated as Site;
+export const site = { ...stated, corpus: stated.corpora[0] } as unknown as Site;
 
 export function knob(section: Knob["section"], name: string): Knob {
   const found = site.knobs.find((row) => row.section === section && row.name === name);

@@ -1,10 +1,12 @@
 // The page's one line to the worker: what runs, what it reported, and what the user asked of it.
 import { NotServed } from "../lib/fetched";
-import { count } from "../lib/format";
+import { count, sentence } from "../lib/format";
 import { site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
 import type { Machine, Means, Model, Notice, Order, Phase } from "./kinds";
 import { Inside } from "./inside.svelte";
+import { Facts } from "./facts.svelte";
+import { Hub } from "./hub.svelte";
 import { Library } from "./library.svelte";
 import { Readings } from "./readings.svelte";
 
@@ -25,6 +27,8 @@ export class Run extends Readings {
   savedAt = $state<number | null>(null); // the step of the model in hand that a file has; `keptAt`: that the browser's storage has
   readonly library = new Library((message) => this.send(message));
   readonly inside = new Inside((message) => this.send(message), () => this.model?.file ?? null);
+  readonly hub = new Hub((message) => this.send(message));
+  readonly facts = new Facts((message, transfer) => this.send(message, transfer));
   /** How often a model came to hand: from a file, or at the end of a run. */
   arrivals = $state(0);
   /** While a GPU's kernels are compiled. */
@@ -245,6 +249,13 @@ export class Run extends Readings {
       case "unseen":
         this.inside.take(message);
         break;
+      case "visited":
+        this.hub.take(message);
+        break;
+      case "surveyed":
+      case "advised":
+        this.facts.take(message);
+        break;
       case "doubt":
         this.onDoubt(message.message);
         break;
@@ -355,6 +366,7 @@ export class Run extends Readings {
     const began = this.capabilities !== null;
     this.disconnect();
     this.inside.forget();
+    this.hub.abandon();
     this.onSaved = null;
     if (lost) this.model = null;
     let left = " Press Train to start it again.";
@@ -366,9 +378,4 @@ export class Run extends Readings {
     this.library.offerAgain();
     this.connect();
   }
-}
-
-/** With a full stop, and a capital unless it begins with a name. */
-function sentence(text: string): string {
-  return text.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase()).replace(/\.?$/, ".");
 }

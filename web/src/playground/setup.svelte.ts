@@ -1,13 +1,14 @@
 // What the user has chosen for the next run, wherever on the page: size, text, engine, settings.
 import { corpus } from "../lib/corpus";
+import type { OwnText } from "../lib/owntext";
 import { isFixed, presetNamed, site } from "../lib/site";
 import type { Changes, EngineName } from "../engine/protocol";
 import { defaultEngine } from "./engines";
 import type { Machine, Values } from "./kinds";
 import type { Run } from "./run.svelte";
 
-/** Where the text comes from: the site's own corpus, the user's bytes, or what a kept run has learnt from. */
-export type Source = "corpus" | "own" | "kept";
+/** Where the text comes from: a corpus of the site's, the user's bytes, Hugging Face, or what a kept run has learnt from. */
+export type Source = "corpus" | "own" | "hub" | "kept";
 
 /** The row of the size table that stands for the model in hand. */
 export const IN_HAND = "in hand";
@@ -17,8 +18,9 @@ export class Setup {
   chosen = $state(site.defaultPreset); // the preset, or the model in hand
   recipe = $state(site.defaultRecipe);
   source = $state<Source>("corpus");
+  corpus = $state.raw(site.corpus);
   pasted = $state("");
-  file = $state<File | null>(null);
+  own = $state.raw<OwnText | null>(null); // instead of what is pasted
   values = $state<Values>({});
   steps = $state<number | null>(null);
   threads = $state<number | null>(null);
@@ -31,9 +33,14 @@ export class Setup {
   readonly usually = $derived.by(() => presetNamed(this.preset, this.recipe));
   readonly usualSteps = $derived.by(() => (this.goingOn ? this.run.nextGoal : Number(this.usually.train["steps"])));
   readonly kept = $derived.by(() => this.run.model?.text ?? null);
+  /** What of the text is here already; null: what it is like is known, or not to be had. */
+  readonly blob = $derived.by(() => {
+    if (this.source === "own") return this.own?.blob ?? new Blob([this.pasted]);
+    return this.source === "hub" ? new Blob(this.run.hub.fetched ? [this.run.hub.fetched.text] : []) : null;
+  });
   readonly textBytes = $derived.by(() => {
-    if (this.source === "corpus") return site.corpus.bytes;
-    return this.source === "kept" ? (this.kept?.bytes ?? 0) : (this.file?.size ?? new Blob([this.pasted]).size);
+    if (this.source === "corpus") return this.corpus.bytes;
+    return this.source === "kept" ? (this.kept?.bytes ?? 0) : (this.blob?.size ?? 0);
   });
 
   constructor(run: Run) {
@@ -59,14 +66,16 @@ export class Setup {
 
   /** The text, or the sha256 of the one that is kept. */
   async text(): Promise<Uint8Array<ArrayBuffer> | string> {
-    if (this.source === "corpus") return corpus();
+    if (this.source === "corpus") return corpus(this.corpus);
     if (this.source === "kept" && this.kept) return this.kept.sha256;
-    return this.file ? new Uint8Array(await this.file.arrayBuffer()) : new TextEncoder().encode(this.pasted);
+    if (this.source === "hub" && !this.run.hub.fetched) throw new Error("There is no text of that dataset yet: press Fetch first.");
+    return new Uint8Array(await this.blob!.arrayBuffer());
   }
 
   get textName(): string {
-    if (this.source === "corpus") return site.corpus.title;
-    return this.source === "kept" ? (this.kept?.name ?? "") : (this.file?.name ?? "your own text");
+    if (this.source === "corpus") return this.corpus.title;
+    if (this.source === "kept") return this.kept?.name ?? "";
+    return (this.source === "hub" ? this.run.hub.fetched?.name : this.own?.name) ?? "your own text";
   }
 
   /** Settings that differ from what the preset, or the model in hand, would have. */
