@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+import tinygpt
 from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.models.parameters import parameters
@@ -69,7 +70,8 @@ async function run(request, state, requests, lastStep) {
       file = await writeModelFile(stated, stated.rng.step, await body());
     },
     keep: async () => "null",
-    sampled: (text) => events.push({ event: "sampled", text }),
+    written: (piece) => events.push({ event: "written", piece: JSON.parse(piece) }) > 0,
+    weighed: (answer) => events.push({ event: "weighed", answer: JSON.parse(answer) }),
     refused: (message) => events.push({ event: "refused", message }),
   };
   await session.open(page, text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes), state);
@@ -145,7 +147,7 @@ def essence(events):
         if event["event"] == "steps":
             names = ("step", "loss", "grad_norm", "lr")
             kept += [{"event": "step", **dict(zip(names, row, strict=True))} for row in event["rows"]]
-        elif event["event"] not in ("sampled", "refused", "checkpoint"):
+        elif event["event"] not in ("written", "weighed", "refused", "checkpoint"):
             kept.append({k: v for k, v in event.items() if k not in ("tokens_per_s", "eta_s")})
     return kept
 
@@ -166,7 +168,8 @@ def test_the_loop_does_in_the_tab_what_it_does_in_the_terminal(chromium, in_cpyt
 
 def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpython, tmp_path):
     """Stopped at step 12, saved, loaded again: the events are those of a run that was never stopped."""
-    requests = [{"type": "save"}, {"type": "sample", "prompt": "The", "settings": {"tokens": 9, "temperature": 0}}]
+    greedy = {"id": 7, "prompt": list(b"The"), "settings": {"tokens": 9, "temperature": 0}}
+    requests = [{"type": "save"}, {"type": "write", **greedy}, {"type": "weigh", **greedy, "settings": {}}]
     code = """
         const first = await run(REQUEST, null, ASKED, 12);
         const saved = await ModelFile.open(file, python.reader);
@@ -179,7 +182,11 @@ def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpy
     made = evaluate(chromium, SESSION, code, TEXT=TEXT.decode(), REQUEST=request, ASKED=requests)
     assert made["first"]["ended"] == {"reason": "stopped", "step": 12}
     assert made["second"] == {"ended": {"reason": "finished", "step": 30}, "fault": None}
-    assert [len(event["text"]) for event in made["before"] if event["event"] == "sampled"] == [9]
+    pieces = [event["piece"] for event in made["before"] if event["event"] == "written"]
+    assert [piece[3] for piece in pieces] == [False] * (len(pieces) - 1) + [True] and {
+        piece[0] for piece in pieces
+    } == {7}
+    (weighed,) = [event["answer"] for event in made["before"] if event["event"] == "weighed"]
     after_save = [event for event in in_cpython if event["step"] > 3 and event["event"] == "step"]
     assert [event for event in essence(made["after"]) if event["event"] == "step"] == after_save
 
@@ -187,6 +194,14 @@ def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpy
     checkpoint = load_tinygpt(tmp_path / "tab.tinygpt")
     assert checkpoint.config == preset("tiny").replace(**CHANGES)
     assert (checkpoint.state.step, checkpoint.progress.step, checkpoint.backend) == (3, 3, "wasm")
+
+    written = [byte for _, bytes_made, _, _ in pieces for byte in bytes_made]
+    model = tinygpt.load(tmp_path / "tab.tinygpt", engine="native")
+    assert bytes(written).decode() == model.generate("The", tokens=9, temperature=0)
+    assert weighed[0] == 7 and weighed[1][0][0] == written[0] and len(weighed[1]) == 256
+    assert sum(p for _, p in weighed[1]) == pytest.approx(1) and weighed[1] == sorted(
+        weighed[1], key=lambda row: -row[1]
+    )
 
 
 def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(chromium, node):

@@ -245,7 +245,7 @@ class LoraConfig(Settings):
 class SampleConfig(Settings):
     SECTION = "sample"
     FIELDS = (
-        whole("tokens", 320, 1, 1000000000, "bytes to generate"),
+        whole("tokens", 320, 1, 1000000000, "bytes to generate", "length"),
         real("temperature", 0.8, 0.0, 100.0, "below 1 sharper, above 1 wilder; 0 is greedy"),
         whole("top_k", 0, 0, 256, "draw from the k likeliest bytes only; 0: from all"),
         real("top_p", 1.0, 0.0, 1.0, "draw from the likeliest bytes that together reach p"),

@@ -29,25 +29,31 @@ def require_finite(logits: list[float]) -> list[float]:
 
 
 def choose(logits: list[float], settings: SampleConfig, uniform: float) -> int:
-    """The next byte. `uniform` in [0, 1) decides among what temperature, top-k and top-p leave.
+    """The next byte. `uniform` in [0, 1) decides among what temperature, top-k and top-p leave."""
+    order, weights = candidates(logits, settings)
+    target = uniform * sum(weights)
+    for i in range(len(order)):
+        target -= weights[i]
+        if target < 0.0:
+            return order[i]
+    return order[-1]  # rounding left a sliver above the last candidate
 
-    Candidates stand in order of falling logit, equal ones by byte, so the choice is the same everywhere.
+
+def candidates(logits: list[float], settings: SampleConfig) -> "tuple[list[int], list[float]]":
+    """The bytes that temperature, top-k and top-p leave, and their weights.
+
+    They stand in order of falling logit, equal ones by byte, so the choice is the same everywhere.
     """
     # Pairs and not a key: MicroPython would call the key at every comparison.
     order = [byte for _, byte in sorted([(-logits[byte], byte) for byte in range(len(logits))])]
     if settings.temperature == 0.0:
-        return order[0]
+        return order[:1], [1.0]
     if settings.top_k:
         order = order[: settings.top_k]
     top = logits[order[0]]
     weights = [math.exp((logits[byte] - top) / settings.temperature) for byte in order]
     kept = nucleus(weights, settings.top_p)
-    target = uniform * sum(weights[:kept])
-    for i in range(kept):
-        target -= weights[i]
-        if target < 0.0:
-            return order[i]
-    return order[kept - 1]  # rounding left a sliver above the last candidate
+    return order[:kept], weights[:kept]
 
 
 def nucleus(weights: list[float], top_p: float) -> int:

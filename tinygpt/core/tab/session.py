@@ -6,7 +6,7 @@ What crosses is JSON, which both sides read and write exactly. web/src/engine/py
 import gc
 import json
 
-from tinygpt.core.config import ModelConfig, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.corpus import check_corpus, corpus_advice, train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import encode_run, encode_state
@@ -17,12 +17,11 @@ from tinygpt.core.presets import cut_short, preset
 from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
-from tinygpt.core.run.sampler import generate
 from tinygpt.core.run.trainer import Diverged, Host, Trainer
 from tinygpt.core.tab.budget import Timed
 from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState, check_depth
 from tinygpt.core.tab.shelf import Keeping, problem_text
-from tinygpt.core.text import decode
+from tinygpt.core.tab.writer import weigh, write
 from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
@@ -225,8 +224,8 @@ class Session:
                 host.emit({"event": "checkpoint", "step": step, "kind": "last"})
 
     async def attend(self) -> None:
-        """Do what the page has asked for: to save, to keep, to lend its weights to who looks inside, or by
-        {"type": "sample", "prompt", "settings"} to write."""
+        """Do what the page has asked for: to save, to keep, to lend its weights to who looks inside, to write or to weigh
+        what could be written."""
         for request in json.loads(self.page.requests()):
             try:
                 if request["type"] == "save":
@@ -235,10 +234,10 @@ class Session:
                     self.keeping.hurry()
                 elif request["type"] == "look":
                     await self.page.lend(json.dumps(self.engine.vector_places("weights")))
+                elif request["type"] == "weigh":
+                    await weigh(self.page, self.engine, request)
                 else:
-                    settings = SampleConfig(**request["settings"])
-                    made = await generate(self.engine, self.config.model.ctx, request["prompt"].encode(), settings)
-                    self.page.sampled(decode(made))
+                    await write(self.page, self.engine, request)
             except TinyGPTError as error:
                 self.page.refused(in_labels(str(error)))
 

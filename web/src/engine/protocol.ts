@@ -4,8 +4,9 @@
 //   worker.onmessage = ({ data }: MessageEvent<FromWorker>) => ...
 //
 // The worker first says "ready". After "start" it may tell of "progress", then sends "started", then core's events, then one of "stopped" or
-// "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "sample" by "sampled", or by "error".
-// "look" is answered by "looked" or "unseen", whatever else is under way. A "doubt" may come instead of the first two. "check" is answered by "checked" or "error". Until "started", "opened" or "checked" the
+// "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "write" by pieces of "written", "weigh"
+// by "weighed", or by "refused" or "error". "look" is answered by "looked" or "unseen", whatever else is under way. A "doubt" may come
+// instead of the first two. "check" is answered by "checked" or "error". Until "started", "opened" or "checked" the
 // model that is in the worker stays there.
 
 /** Any settings of core/config.py's ModelConfig and TrainConfig, by name, over the preset's. */
@@ -55,6 +56,13 @@ export interface RunConfig {
   train: Record<string, number | string>;
 }
 
+/** What to write on from. */
+export interface Prompt {
+  id: number; // comes back with every answer
+  prompt: number[]; // bytes: it may begin or end within a character
+  settings: Changes; // SampleConfig's by name, over its defaults
+}
+
 export type ToWorker =
   | {
       type: "start";
@@ -95,7 +103,9 @@ export type ToWorker =
   | { type: "leave" } // the visit under way: nothing more is heard of it
   | { type: "keep" } // the run under way, soon: the tab may be gone
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
-  | { type: "sample"; prompt: string; settings: Changes }; // SampleConfig's settings by name, over its defaults
+  | ({ type: "write"; stop?: string } & Prompt) // a text, as far as `stop` where that is written; while training, between two blocks of steps
+  | { type: "hush"; id: number } // no more of that text
+  | ({ type: "weigh" } & Prompt); // how likely each byte is to be drawn next
 
 /** core/run/trainer.py's events; steps come in blocks (core/tab/session.py). */
 export type CoreEvent =
@@ -295,7 +305,9 @@ export type FromWorker =
   | ({ type: "visited" } & Visited)
   | ({ type: "checked" } & CheckedFile)
   | ({ type: "saved" } & SavedFile)
-  | { type: "sampled"; text: string }
+  | { type: "written"; id: number; bytes: number[]; seconds: number; done: boolean } // a piece, so long after it was asked for
+  | { type: "refused"; message: string } // what was asked of the model cannot be done, in one sentence; what runs goes on
+  | { type: "weighed"; id: number; likely: [byte: number, probability: number][] } // the likeliest first
   | ({ type: "looked" } & Looked)
   | { type: "unseen"; message: string } // why there is nothing to see
   | { type: "stopped"; reason: StopReason; step: number; message?: string } // why it diverged

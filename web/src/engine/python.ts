@@ -69,7 +69,9 @@ export interface Page {
   kept(step: number): Promise<Uint8Array<ArrayBuffer> | null>;
   /** The weights that lie at these places are wanted outside. */
   lend(places: string): Promise<void>;
-  sampled(text: string): void;
+  /** A piece of a text; whether more of it is wanted. */
+  written(piece: string): boolean;
+  weighed(answer: string): void;
   refused(message: string): void;
 }
 

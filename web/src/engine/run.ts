@@ -10,7 +10,7 @@ import { type WasmOptions, WasmPlayer } from "./wasmplayer.ts";
 import type { Keeper } from "../storage/keeper.ts";
 import type { KeepOrder } from "../storage/shelf.ts";
 
-export type Asked = Extract<ToWorker, { type: "save" | "sample" | "keep" }> | { type: "look" };
+export type Asked = Extract<ToWorker, { type: "save" | "write" | "weigh" | "keep" }> | { type: "look" };
 
 /** A state outside of its player, as a model file has it behind the step, and the header of the file it would make. */
 export interface Kept {
@@ -26,6 +26,7 @@ export class Run implements Page {
   settled: Promise<void> = Promise.resolve();
   private stop = false;
   private asked: Asked[] = [];
+  private readonly hushed = new Set<number>();
   private borrowers: ((weights: Promise<Float32Array<ArrayBuffer>>) => void)[] = [];
   private fault: unknown = null;
   private player: Player | null = null;
@@ -85,6 +86,12 @@ export class Run implements Page {
   requestStop(): void {
     this.stop = true;
     this.player?.stop();
+  }
+
+  /** No more of that text. */
+  hush(id: number): void {
+    this.hushed.add(id);
+    this.asked = this.asked.filter((request) => request.type !== "write" || request.id !== id);
   }
 
   /** Now, or between two blocks of steps. */
@@ -236,11 +243,18 @@ export class Run implements Page {
     return found ? (await ModelFile.open(found.bytes, this.reader)).body() : null;
   }
 
-  sampled(text: string): void {
-    say({ type: "sampled", text });
+  written(piece: string): boolean {
+    const [id, bytes, seconds, done] = JSON.parse(piece) as [number, number[], number, boolean];
+    say({ type: "written", id, bytes, seconds, done });
+    return !this.hushed.has(id);
+  }
+
+  weighed(answer: string): void {
+    const [id, likely] = JSON.parse(answer) as [number, [number, number][]];
+    say({ type: "weighed", id, likely });
   }
 
   refused(message: string): void {
-    say({ type: "error", message });
+    say({ type: "refused", message });
   }
 }

@@ -27,8 +27,8 @@ async function written(bytes: Uint8Array<ArrayBuffer>, prompt: string, settings:
   session.plan();
   let player: WasmPlayer | null = null;
   let fault: unknown = null;
-  let text = "";
-  const asked = [JSON.stringify([{ type: "sample", prompt, settings }])];
+  const text: number[] = [];
+  const asked = [JSON.stringify([{ type: "write", id: 0, prompt: Array.from(new TextEncoder().encode(prompt)), settings }])];
   const page: Partial<Page> = {
     open: async (playbook) => {
       player = await WasmPlayer.create(JSON.parse(playbook) as Playbook, { kernels: assets.kernels, threads: 1 });
@@ -39,14 +39,17 @@ async function written(bytes: Uint8Array<ArrayBuffer>, prompt: string, settings:
     stopping: () => false,
     requests: () => asked.pop() ?? "[]",
     zeros: (size) => new Uint8Array(size),
-    sampled: (made) => (text = made),
+    written: (piece) => {
+      text.push(...(JSON.parse(piece) as [number, number[]])[1]);
+      return true;
+    },
     refused: (message) => (fault = new Error(message)),
   };
   try {
     await sentence(() => session.open(page as Page, new Uint8Array(), new Uint8Array(), file.body()));
     await session.attend();
     if (fault) throw fault;
-    return text;
+    return new TextDecoder().decode(Uint8Array.from(text));
   } finally {
     (player as WasmPlayer | null)?.close();
   }

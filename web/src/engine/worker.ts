@@ -212,6 +212,9 @@ async function handle(message: ToWorker): Promise<void> {
     case "stop":
       run?.requestStop();
       return;
+    case "hush":
+      run?.hush(message.id);
+      return;
     case "keep":
       if (run?.training) await run.ask(message);
       return;

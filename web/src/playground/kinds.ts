@@ -1,5 +1,5 @@
 // What the page's parts hand one another.
-import type { Changes, EngineName, KeptText, RunConfig, SavedFile } from "../engine/protocol";
+import type { Changes, EngineName, FromWorker, KeptText, Prompt, RunConfig, SavedFile } from "../engine/protocol";
 
 export type Phase = "loading" | "idle" | "checking" | "starting" | "training" | "stopping" | "writing" | "broken";
 
@@ -8,6 +8,10 @@ export interface Sample {
   title: string;
   text: string;
 }
+
+/** What the model in hand can be asked: to write on from a prompt, or how likely each byte is to follow it. */
+export type Question = ({ type: "write"; stop?: string } | { type: "weigh" }) & Omit<Prompt, "id">;
+export type Answer = Extract<FromWorker, { type: "written" | "weighed" }>;
 
 export interface Notice {
   kind: "error" | "warning" | "info";

@@ -99,8 +99,9 @@ export class Readings {
     this.shown += 1;
   }
 
-  protected addSample(title: string, text: string): void {
+  protected addSample(title: string, text: string): number {
     this.sampleCount += 1;
     this.samples = [{ id: this.sampleCount, title, text }, ...this.samples];
+    return this.sampleCount;
   }
 }

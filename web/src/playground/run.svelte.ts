@@ -1,12 +1,13 @@
 // The page's one line to the worker: what runs, what it reported, and what the user asked of it.
+import { bytesOf, textOf } from "../lib/bytes";
 import { NotServed } from "../lib/fetched";
 import { count, sentence } from "../lib/format";
 import { site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
-import type { Machine, Means, Model, Notice, Order, Phase } from "./kinds";
 import { Inside } from "./inside.svelte";
 import { Facts } from "./facts.svelte";
 import { Hub } from "./hub.svelte";
+import type { Answer, Machine, Means, Model, Notice, Order, Phase, Question } from "./kinds";
 import { Library } from "./library.svelte";
 import { Readings } from "./readings.svelte";
 
@@ -39,7 +40,9 @@ export class Run extends Readings {
   private worker: Worker | null = null;
   private patience: ReturnType<typeof setTimeout> | undefined;
   private title = "";
-  private prompt = "";
+  private questions = 0;
+  private readonly answers = new Map<number, (answer: Answer | null) => void>();
+  private first: Extract<ToWorker, { type: "write" | "weigh" }> | null = null; // to be asked once the model is in the worker
   private wish: Wish | null = null; // that the worker may have doubts about
   private going = false; // on with the model in hand, or a new one
   private onSaved: ((file: SavedFile) => void) | null = null;
@@ -136,20 +139,56 @@ export class Run extends Readings {
     else this.send({ type: "save" });
   }
 
-  /** Let the model write on from `prompt`. One that is in a file only goes to the worker first. */
-  write(prompt: string, { engine, threads }: Machine): void {
-    if (!this.model) return;
-    this.prompt = prompt;
-    this.notice = null;
-    this.phase = "writing";
-    if (!this.worker) this.connect();
-    if (this.model.file) this.propose({ type: "open", resume: this.model.file.bytes, engine, threads });
-    else this.ask();
+  /** Let the model write on from `prompt`, as a sample. */
+  write(prompt: string, machine: Machine): void {
+    const bytes = bytesOf(prompt);
+    const sample = this.addSample(`step ${count(this.step)}, as asked`, prompt);
+    this.ask({ type: "write", prompt: bytes, settings: {} }, machine, (answer) => {
+      if (answer?.type !== "written") return;
+      bytes.push(...answer.bytes);
+      const text = textOf(bytes);
+      this.samples = this.samples.map((row) => (row.id === sample ? { ...row, text } : row));
+    });
   }
 
-  private ask(): void {
-    this.phase = "writing";
-    this.send({ type: "sample", prompt: this.prompt, settings: {} });
+  /**
+   * Ask the model in hand; one that is in a file only goes to the worker first. The answers come as they are made, and
+   * null where there will be none. What is returned takes it back.
+   */
+  ask(question: Question, { engine, threads }: Machine, answer: (answer: Answer | null) => void): () => void {
+    if (!this.model) return () => undefined;
+    this.questions += 1;
+    const id = this.questions;
+    this.answers.set(id, answer);
+    this.notice = null;
+    if (!this.worker) this.connect();
+    if (this.phase !== "training") this.phase = "writing";
+    if (this.model.file) {
+      this.first = { ...question, id };
+      this.propose({ type: "open", resume: this.model.file.bytes, engine, threads });
+    } else this.send({ ...question, id });
+    return () => this.send({ type: "hush", id });
+  }
+
+  private onAnswer(answer: Answer): void {
+    this.answers.get(answer.id)?.(answer);
+    if (answer.type === "written" && !answer.done) return;
+    this.answers.delete(answer.id);
+    if (this.phase === "writing" && this.answers.size === 0) this.phase = "idle";
+  }
+
+  /** What was asked for cannot be done; what runs goes on. */
+  private onRefused(message: string): void {
+    this.onSaved = null;
+    this.leaveUnanswered();
+    this.complain(sentence(message));
+    if (this.phase === "writing") this.phase = "idle";
+  }
+
+  private leaveUnanswered(): void {
+    this.first = null;
+    for (const answer of this.answers.values()) answer(null);
+    this.answers.clear();
   }
 
   /** Have the worker check a file. Its model is put in hand once every byte is found sound; else what is in hand stays. */
@@ -223,7 +262,10 @@ export class Run extends Readings {
   private onDoubt(message: string): void {
     const risk = "If it runs short, the tab dies, and what is not saved is lost. Go on?";
     if (this.wish && confirm(`${sentence(message)} ${risk}`)) this.send({ ...this.wish, sure: true });
-    else this.phase = "idle";
+    else {
+      this.leaveUnanswered();
+      this.phase = "idle";
+    }
   }
 
   private send(message: ToWorker, transfer: Transferable[] = []): void {
@@ -274,7 +316,9 @@ export class Run extends Readings {
         this.compiled = null;
         this.started = message;
         this.model = this.model && { ...this.model, file: null };
-        this.ask();
+        this.phase = "writing";
+        if (this.first) this.send(this.first);
+        this.first = null;
         break;
       case "event":
         this.note(message.event);
@@ -285,9 +329,12 @@ export class Run extends Readings {
         deliver?.(message);
         break;
       }
-      case "sampled":
-        this.addSample(`step ${count(this.step)}, as asked`, this.prompt + message.text);
-        this.phase = "idle";
+      case "refused":
+        this.onRefused(message.message);
+        break;
+      case "written":
+      case "weighed":
+        this.onAnswer(message);
         break;
       case "stopped":
         this.show();
@@ -335,6 +382,7 @@ export class Run extends Readings {
     this.compiled = null;
     this.lost = lost ?? false;
     this.after = null;
+    this.leaveUnanswered();
     this.complain(sentence(message));
     if (kept) this.model = { ...this.model!, file: kept };
     if (lost) this.onLost(kept);
@@ -365,6 +413,7 @@ export class Run extends Readings {
     const kept = lost && this.library.durable ? this.keptAt : null;
     const began = this.capabilities !== null;
     this.disconnect();
+    this.leaveUnanswered();
     this.inside.forget();
     this.hub.abandon();
     this.onSaved = null;

@@ -1,6 +1,7 @@
 // What the page can show, in the order of its tabs; the address names one: "#write".
 export const VIEWS = [
   { name: "train", title: "Train" },
+  { name: "write", title: "Write" },
   { name: "inside", title: "Inside" },
   { name: "library", title: "Library" },
 ] as const;

@@ -1,0 +1,21 @@
+// A model's text is bytes; a character may be several of them, and some are none.
+
+export function bytesOf(text: string): number[] {
+  return Array.from(new TextEncoder().encode(text));
+}
+
+export function textOf(bytes: number[]): string {
+  return new TextDecoder().decode(Uint8Array.from(bytes));
+}
+
+/** The text that each byte completes: nothing, a character, or replacements. What is cut off at the end is left out. */
+export function completed(bytes: number[]): string[] {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  return bytes.map((byte) => decoder.decode(Uint8Array.of(byte), { stream: true }));
+}
+
+/** A byte by itself: "e", "space", "newline", or 0xe2. */
+export function byteName(byte: number): string {
+  const names: Record<number, string> = { 9: "tab", 10: "newline", 13: "return", 32: "space" };
+  return names[byte] ?? (byte > 32 && byte < 127 ? String.fromCharCode(byte) : `0x${byte.toString(16).padStart(2, "0")}`);
+}
