@@ -6,20 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from page_helpers import PATIENCE, OpenPage, opener
+from page_helpers import FLAGS, PATIENCE, OpenPage, opener
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from tinygpt.engines.runner import find_chromium, webgpu_flags
 from tinygpt.site import build
-
-FLAGS = [
-    "--no-sandbox",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,14 @@ from tinygpt.server import Site
 
 OpenPage = Callable[..., Page]
 PATIENCE = 20_000  # ms
+FLAGS = [
+    "--no-sandbox",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @contextmanager

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import FLAGS
-from page_helpers import PATIENCE, OpenPage, press, save, step, stop, wait_for_step
+from page_helpers import FLAGS, PATIENCE, OpenPage, press, save, step, stop, wait_for_step
 from page_toy import (
     TINY,
     assert_same_model,
@@ -92,6 +91,7 @@ def test_a_reload_in_mid_run_changes_no_bit(open_page: OpenPage, tmp_path: Path)
     page.locator("#prompt").fill("abc")
     press(page, "Write")
     expect(page.locator("article pre")).to_have_count(samples + 1)
+    page.wait_for_selector("[data-phase=idle]")
     engine = native_engine(made.config, state=made.state)
     text = "abc" + run_now(generate(engine, made.config.model.ctx, b"abc", SampleConfig())).decode("latin1")
     assert page.locator("article pre").first.text_content() == text

@@ -29,6 +29,7 @@ def written(pane: Locator) -> str:
 def open_writer(open_page: OpenPage) -> tuple[Page, Locator]:
     page = open_page()
     page.get_by_role("link", name="Write", exact=True).click()
+    expect(page.get_by_label("Begin with")).to_be_visible()
     page.get_by_role("combobox", name="Write with a model of ours").select_option(NAME)
     pane = page.get_by_role("article", name=f"{NAME}.tinygpt")
     expect(pane).to_be_visible()

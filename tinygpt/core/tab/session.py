@@ -224,8 +224,8 @@ class Session:
                 host.emit({"event": "checkpoint", "step": step, "kind": "last"})
 
     async def attend(self) -> None:
-        """Do what the page has asked for: to save, to keep, to lend its weights to who looks inside, to write or to weigh
-        what could be written."""
+        """Do what the page has asked for: to save, to keep, to lend its weights to who looks inside, to write, or to
+        weigh what could be written."""
         for request in json.loads(self.page.requests()):
             try:
                 if request["type"] == "save":
