@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DRIFT_LIMIT = 0.001  # of the loss of a step, relative
 STRETCH = 50  # steps that are held to it, and over which losses are averaged behind them
 STRETCH_LIMIT = 0.01  # of such a mean
+LEAST_TOLD = 1e-6  # of a drift
 NOT_ISOLATED = " (not cross-origin"  # how a remark begins that a tab's WebAssembly makes on itself
 
 # agree: whether the losses do;  equal: whether bit for bit;  text: a sentence or two;  steps: compared;  drift: the
@@ -33,6 +34,10 @@ def drift(loss: float, other: float) -> float:
     """How far a loss is from another, relative to that one; what is no number is infinitely far."""
     off = abs(loss - other) / abs(other) if other else (0.0 if loss == other else 1.0)
     return off if off == off else float("inf")
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share >= LEAST_TOLD else f"less than {100 * LEAST_TOLD:g} %"
 
 
 def arithmetic_of(device: str) -> str:
@@ -80,7 +85,7 @@ class Worst:
             self.drift, self.at, self.pair = off, step, (mine, theirs)
 
     def most(self) -> str:
-        return f"{100 * self.drift:.2g} % off at most, at step {self.at:,}"
+        return f"{percent(self.drift)} off at most, at step {self.at:,}"
 
 
 class Stretches:
@@ -181,7 +186,7 @@ class Comparison:
 
 def values(worst: Worst) -> str:
     mine, theirs = worst.pair
-    return f"at step {worst.at:,} it is {mine:.6f} here and {theirs:.6f} in the capsule, {100 * worst.drift:.2g} % off"
+    return f"at step {worst.at:,} it is {mine:.6f} here and {theirs:.6f} in the capsule, {percent(worst.drift)} off"
 
 
 async def replay(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 NOTHING_KEPT = {"records": [None, None], "snapshots": [], "durable": False}
+UNKNOWN_DEVICE = "an earlier engine"
 NO_MEMORY = ["", "there is no memory for a copy of it"]
 
 
@@ -253,7 +254,15 @@ class Session:
 
     def record(self) -> "dict[str, Any]":
         """What the record of a checkpoint says beside its progress."""
-        return {"config": self.config.as_dict(), "parameters": self.parameters, "engine": self.machine.name}
+        facts = {"config": self.config.as_dict(), "parameters": self.parameters}
+        facts.update({"engine": self.machine.name, "devices": self.devices()})
+        return facts
+
+    def devices(self) -> "list[str]":
+        """What has computed this run so far, in words."""
+        before = self.keeping.devices or ([UNKNOWN_DEVICE] if self.resumed and self.progress.step else [])
+        here = self.engine.describe()
+        return before if here in before else before + [here]
 
     def header_text(self) -> str:
         return json.dumps(self.header(self.progress))

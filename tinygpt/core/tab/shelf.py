@@ -87,6 +87,7 @@ class Keeping:
         newest = (read(self.texts[order[0]]) or {}) if order else {}
         self.step: int | None = newest.get("step")  # of the newest checkpoint
         self.validations: list[list[float]] = newest.get("validations") or []
+        self.devices: list[str] = newest.get("devices") or []  # that computed it so far, in words
         self.began = self.at = self.rested = 0.0
 
     def begin(self, now: float) -> None:

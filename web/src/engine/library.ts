@@ -2,13 +2,14 @@
 import { downloadZip } from "client-zip";
 import type { Reopened } from "../storage/keeper.ts";
 import type { Shelf } from "../storage/shelf.ts";
+import { capsuleOf } from "./capsules.ts";
 import { ModelFile, type Reader } from "./modelfile.ts";
 import type { CheckedFile, CoreEvent, Library, Shelved, ToWorker } from "./protocol.ts";
 import { lastLine, type Python } from "./python.ts";
 import { say } from "./run.ts";
 import { travel } from "./travel.ts";
 
-export type ToLibrary = Extract<ToWorker, { type: "library" | "rename" | "delete" | "compare" | "export" | "travel" }>;
+export type ToLibrary = Extract<ToWorker, { type: "library" | "rename" | "delete" | "compare" | "export" | "travel" | "share" }>;
 
 /** The run of the model in hand, if it is one's, and whether it is under way. */
 interface InHand {
@@ -42,6 +43,9 @@ export class Librarian {
         return;
       case "export":
         say({ type: "exported", ...(await exported(message.runs, shelf)) });
+        return;
+      case "share":
+        say({ type: "exported", ...(await capsuleOf(message.run, shelf, this.python)) });
         return;
       case "travel":
         if (inHand.training) throw new Error("a run is under way; stop it first");

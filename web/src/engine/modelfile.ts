@@ -14,7 +14,7 @@ export interface Reader {
 /** All that a file says, and where its floats lie. */
 export interface Front {
   config: RunConfig;
-  progress: { step: number; loss: number | null; history: [step: number, loss: number][]; sample: string };
+  progress: { step: number; tokens_seen: number; loss: number | null; history: [step: number, loss: number][]; sample: string };
   leftOut: string; // a sentence on what was not understood, or nothing
   parameters: number;
   floatBytes: 2 | 4; // of each float in the file that is not scaled: float16 or float32
@@ -78,6 +78,17 @@ export class ModelFile {
     return floats;
   }
 
+  /** The sha256 of the weights alone, in the model's order. */
+  async weightsDigest(): Promise<string> {
+    const { parameters, pieces } = this.front;
+    const floats = new Float32Array(parameters);
+    for (const piece of pieces) {
+      const [, , offset, , rows, columns] = piece;
+      floats.set(rows ? turned(this.floats(piece, 0), rows, columns) : this.floats(piece, 0), offset);
+    }
+    return digest(new Uint8Array(floats.buffer));
+  }
+
   private requireFinite(): void {
     const { arrays, pieces, notFinite } = this.front;
     for (const piece of pieces) {
@@ -132,18 +143,18 @@ function answer<T extends object>(text: string): T {
   return told;
 }
 
-/** The header's text. MicroPython would also take what is neither UTF-8 nor JSON. */
-function jsonText(bytes: Uint8Array): string {
+/** What is said to be JSON, as text. MicroPython would also take what is neither UTF-8 nor JSON. */
+export function jsonText(bytes: Uint8Array, what = "the header"): string {
   let text: string;
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    throw new Error("the header is not UTF-8 text");
+    throw new Error(`${what} is not UTF-8 text`);
   }
   try {
     JSON.parse(text);
   } catch (error) {
-    throw new Error(`the header is broken JSON (${error instanceof Error ? error.message : error})`);
+    throw new Error(`${what} is broken JSON (${error instanceof Error ? error.message : error})`);
   }
   return text;
 }

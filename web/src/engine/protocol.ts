@@ -101,6 +101,16 @@ export type ToWorker =
   | { type: "advise"; id: number; request: AdviceRequest } // whether a text suits a run; answered by "advised"
   | { type: "visit"; id: number; request: VisitRequest; token: string } // Hugging Face; answered by "visited", several times
   | { type: "leave" } // the visit under way: nothing more is heard of it
+  | { type: "share"; run: string } // its capsule, answered by "exported"
+  | { type: "inspect"; capsule: Uint8Array<ArrayBuffer> } // a capsule's file, answered by "inspected"
+  | {
+      type: "replay"; // the first steps of a capsule's run, or all; events follow, then "judged"
+      capsule: Uint8Array<ArrayBuffer>;
+      steps: number | null;
+      text: Uint8Array<ArrayBuffer> | null; // null: it is among those that are kept
+      engine: EngineName;
+      threads: number;
+    }
   | { type: "keep" } // the run under way, soon: the tab may be gone
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | ({ type: "write"; stop?: string } & Prompt) // a text, as far as `stop` where that is written; while training, between two blocks of steps
@@ -121,6 +131,8 @@ export type CoreEvent =
   | { event: "checkpoint"; step: number; kind: "last" | "best" }
   | { event: "unkept"; step: number; text: string } // why the run could not be kept just now
   | { event: "option"; option: BudgetOption } // a budget has measured a size
+  | { event: "replaying"; engine: string; steps: number } // what computes, and how far
+  | { event: "replayed"; rows: [step: number, here: number, told: number | null][] } // a block of steps, with the capsule's losses
   | { event: "retime"; step: number; steps: number } // a run within a budget has another length
   | { event: "verdict"; predicted: Expected; reached: number; retimed?: number; off: number }; // how good a prediction was
 
@@ -198,6 +210,26 @@ export interface Shelved {
   stops: { step: number; loss: number | null }[]; // that can be gone back to, the last one among them
   bytes: number;
   elsewhere: boolean; // open in another tab
+}
+
+/** What a capsule says of its run: core/tab/capsules.py. */
+export interface CapsuleFacts {
+  title: string;
+  model: string; // its shape, in words
+  config: RunConfig;
+  text: KeptText;
+  trainBytes: number; // of the text, from its front, that are trained on
+  device: string; // what computed it
+  version: string;
+  steps: number;
+  curve: [step: number, loss: number][];
+}
+
+/** Whether the losses of a replay agree with the capsule's, whether exactly, and a sentence. */
+export interface Verdict {
+  agree: boolean;
+  equal: boolean;
+  text: string;
 }
 
 export interface Library {
@@ -303,6 +335,8 @@ export type FromWorker =
   | { type: "surveyed"; id: number; survey: Survey; start: number[] }
   | ({ type: "advised" } & Advised)
   | ({ type: "visited" } & Visited)
+  | { type: "inspected"; facts: CapsuleFacts; kept: boolean } // whether its text is among those that are kept
+  | ({ type: "judged" } & Verdict)
   | ({ type: "checked" } & CheckedFile)
   | ({ type: "saved" } & SavedFile)
   | { type: "written"; id: number; bytes: number[]; seconds: number; done: boolean } // a piece, so long after it was asked for

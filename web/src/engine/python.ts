@@ -109,6 +109,25 @@ export interface Session {
   header_text(): string;
 }
 
+/** core/tab/capsules.py: each text is JSON. */
+export interface Capsules {
+  made(request: string): string;
+  Replay(request: string): Replay;
+}
+
+export interface Replay {
+  facts(): string; // CapsuleFacts
+  check_text(sha256: string, size: number): void;
+  /** `text`: what of it is trained on. The answer is a Verdict, or an error. */
+  run(page: TrialPage, text: Uint8Array): Promise<string>;
+}
+
+/** What Python may ask of its surroundings while it tries something. */
+export interface TrialPage extends Pick<Page, "now" | "emit" | "stopping" | "open" | "startValues" | "zeros"> {
+  /** The sha256 of what lies at these places. */
+  digest(places: string): Promise<string>;
+}
+
 interface Tab {
   Session(request: string): Session;
 }
@@ -127,6 +146,7 @@ export interface Python {
   session(request: Request): Session;
   budget(request: BudgetRequest): Budget;
   reader: Reader; // of .tinygpt files
+  capsules: Capsules;
   shelf: Decisions; // what is kept of runs
   inside: InsideModule;
   texts: Texts;
@@ -148,12 +168,13 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, file, inside, session, shelf, texts");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, capsules, file, inside, session, shelf, texts");
   const tab = python.globals.get("session") as Tab;
   return {
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
     budget: (request) => sentence(() => (python.globals.get("budget") as BudgetModule).Budget(JSON.stringify(request))),
     reader: python.globals.get("file") as Reader,
+    capsules: python.globals.get("capsules") as Capsules,
     shelf: python.globals.get("shelf") as Decisions,
     inside: python.globals.get("inside") as InsideModule,
     texts: python.globals.get("texts") as Texts,

@@ -1,5 +1,6 @@
 // The page's worker: Python plans and drives, an engine computes, the page is told. See protocol.ts.
 import * as assets from "./assets.ts";
+import { inspected, replayed } from "./capsules.ts";
 import { capabilities, reportedMemory } from "./features.ts";
 import { Gpu } from "./gpu.ts";
 import { Looker } from "./inside.ts";
@@ -194,8 +195,15 @@ async function handle(message: ToWorker): Promise<void> {
     case "compare":
     case "export":
     case "travel":
+    case "share":
       await librarian.serve(message, { run: keeper?.folder.id ?? null, training: run?.training ?? false });
       if (message.type === "delete" && keeper && !shelf.locks.has(keeper.folder.id)) keeper = null;
+      return;
+    case "inspect":
+      say({ type: "inspected", ...(await inspected(message.capsule, shelf, python)) });
+      return;
+    case "replay":
+      say({ type: "judged", ...(await replayed(message, shelf, python)) });
       return;
     case "survey":
       say(surveyed(message));

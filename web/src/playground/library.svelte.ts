@@ -60,6 +60,14 @@ export class Library {
     this.send({ type: "export", runs });
   }
 
+  /** The run's capsule, for others to check. */
+  share(run: string, deliver: (blob: Blob, name: string) => void): void {
+    this.problem = "";
+    this.deliver = deliver;
+    this.exporting = true;
+    this.send({ type: "share", run });
+  }
+
   travel(run: string, prompt: string, settings: Extract<ToWorker, { type: "travel" }>["settings"]): void {
     this.problem = "";
     this.journey = { run, texts: new Map(), done: false };

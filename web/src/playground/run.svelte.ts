@@ -10,6 +10,7 @@ import { Hub } from "./hub.svelte";
 import type { Answer, Machine, Means, Model, Notice, Order, Phase, Question } from "./kinds";
 import { Library } from "./library.svelte";
 import { Readings } from "./readings.svelte";
+import { openWorker } from "./worker";
 
 type Started = Extract<FromWorker, { type: "started" | "opened" }>;
 type Stopped = Extract<FromWorker, { type: "stopped" }>;
@@ -70,7 +71,7 @@ export class Run extends Readings {
 
   connect(): void {
     this.phase = "loading";
-    this.worker = new Worker(new URL("../engine/worker.ts", import.meta.url), { type: "module", name: "tinygpt" });
+    this.worker = openWorker("tinygpt");
     this.worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.take(data);
     this.worker.onerror = (event) => this.died(event.message);
     this.worker.onmessageerror = () => this.died("a message could not be read");

@@ -4,6 +4,7 @@ export const VIEWS = [
   { name: "write", title: "Write" },
   { name: "inside", title: "Inside" },
   { name: "library", title: "Library" },
+  { name: "replay", title: "Replay" },
 ] as const;
 
 export type View = (typeof VIEWS)[number]["name"];

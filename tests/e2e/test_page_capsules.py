@@ -1,0 +1,89 @@
+"""A proof of a run crosses between page and terminal: made in one, replayed in the other; a forged one is found out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from page_helpers import OpenPage, press, step
+from playwright.sync_api import Page, expect
+
+from tinygpt.core.capsule.compare import DRIFT_LIMIT
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+from cli_helpers import CALM, TINY, succeed, tinygpt
+
+pytestmark = pytest.mark.xdist_group("page")
+
+POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
+
+
+def share(page: Page, folder: Path) -> Path:
+    with page.expect_download() as download:
+        press(page, "Share this run")
+    file = folder / download.value.suggested_filename
+    download.value.save_as(file)
+    return file
+
+
+def replay(page: Page, capsule: Path, steps: int) -> None:
+    page.get_by_label("Open a capsule").set_input_files(capsule)
+    page.locator("input[name=replayed]").fill(str(steps))
+    page.locator("input[name=replayed]").blur()
+    press(page, "Replay")
+
+
+def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    poem = tmp_path / "poem.txt"
+    poem.write_text(POEM)
+    page.get_by_label("tiny", exact=True).check()
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill(POEM)
+    page.locator("input[name=steps]").fill("60")
+    press(page, "Train")
+    page.wait_for_selector("[data-kept='60']")
+    mine = share(page, tmp_path)
+
+    there = json.loads(succeed("replay", mine, "--file", poem, "--engine", "native", "--json").stdout)
+    assert there["agree"] and there["compared"] == 60 and max(abs(a - b) / b for a, b in there["losses"]) < DRIFT_LIMIT
+
+    # The text is kept here, and the model in hand stays.
+    page.get_by_role("link", name="Replay").click()
+    replay(page, mine, 60)
+    expect(page.get_by_role("status")).to_contain_text(
+        "Exactly equal. All 60 losses are exactly what the capsule tells, and so are the weights at the end."
+    )
+    assert step(page) == 60
+
+    forged = tmp_path / "forged.json"
+    stated = json.loads(mine.read_text())
+    forged.write_text(json.dumps({**stated, "losses": [loss * 0.99 for loss in stated["losses"]]}))
+    replay(page, forged, 5)
+    expect(page.get_by_role("status")).to_contain_text("They do not agree. The losses do not agree: at step")
+    strange = tmp_path / "strange.json"
+    strange.write_text(
+        json.dumps({**stated, "title": "<img src=x onerror=alert(1)>", "config": {"model": {}, "train": {}}})
+    )
+    page.get_by_label("Open a capsule").set_input_files(strange)
+    expect(page.get_by_role("alert").last).to_contain_text("The capsule's config.model does not state its 'layers'")
+
+    text = tmp_path / "other.txt"
+    text.write_text(POEM[::-1])
+    run = tmp_path / "run"
+    succeed("train", *TINY, *CALM, "--steps", "30", "--file", text, "--engine", "native", "--out", run, "-q")
+    theirs = run / "capsule.json"
+    succeed("capsule", run)
+    page.get_by_label("Open a capsule").set_input_files(theirs)
+    choose = page.get_by_label("Choose the text it learnt from: other.txt")
+    expect(page.get_by_role("button", name="Replay", exact=True)).to_be_disabled()
+    choose.set_input_files(poem)
+    press(page, "Replay")
+    expect(page.get_by_role("alert").last).to_contain_text("This is another text than the run learnt from")
+    choose.set_input_files(text)
+    press(page, "Replay")
+    agreed = page.locator("[data-agree=true]")
+    expect(agreed).to_contain_text("30")
+    assert tinygpt("replay", theirs, "--file", text, "--threads", "1").exit_code == 0

@@ -1,0 +1,113 @@
+"""Capsules in a browser tab: one is made of a run that is kept, and one is replayed. What crosses is JSON, as in
+session.py; web/src/engine/capsules.ts is the other side."""
+
+import json
+
+from tinygpt import __version__
+from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_text, stretch
+from tinygpt.core.capsule.content import Capsule, TextFacts, encode_capsule, read_capsule, told_steps, trace_of
+from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.corpus import train_bytes
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, check_depth
+from tinygpt.core.wording import in_labels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def made(request: str) -> str:
+    """Of {"title", "text", "config", "step", "tokensSeen", "engine", "devices", "weights", "rows"}, each row a
+    step with its loss and rate: {"capsule"}, or {"error"}."""
+    asked = json.loads(request)
+    config = RunConfig(ModelConfig(**asked["config"]["model"]), TrainConfig(**asked["config"]["train"]))
+    text, devices = asked["text"], asked["devices"]
+    try:
+        capsule = Capsule(
+            tinygpt=__version__,
+            title=asked["title"],
+            config=config,
+            text=TextFacts(
+                text["name"], text["sha256"], text["bytes"], train_bytes(text["bytes"], config.train.val_fraction), 0
+            ),
+            engine=asked["engine"],
+            device=one_device(devices),
+            steps=asked["step"],
+            losses=trace_of(config, asked["rows"], asked["step"], asked["tokensSeen"]),
+            weights=asked["weights"],
+        )
+        return json.dumps({"capsule": encode_capsule(capsule)})
+    except TinyGPTError as error:
+        return json.dumps({"error": in_labels(str(error))})
+
+
+def one_device(devices: "list[str]") -> str:
+    """What computed; where that changed on the way, all of them, which no engine equals."""
+    kinds = sorted({arithmetic_of(device): True for device in devices})
+    return devices[-1] if len(kinds) == 1 else " and ".join(kinds)
+
+
+class Replay:
+    """A stretch of a capsule's run, from its start, on an engine of its own.
+
+    The request: `capsule`, as JavaScript's JSON reader took it; `steps` to replay (none: all); of the GPU to plan for
+    `device`, else WebAssembly is.
+    """
+
+    def __init__(self, request: str) -> None:
+        asked = json.loads(request)
+        self.capsule = read_capsule(asked["capsule"])
+        check_depth(self.capsule.config.model)
+        self.last = stretch(self.capsule, 0, asked.get("steps"))
+        self.machine = TabMachine(asked.get("device"))
+        self.page: Any = None
+
+    def facts(self) -> str:
+        """What the page shows of the capsule."""
+        capsule = self.capsule
+        steps = told_steps(capsule.steps)
+        return json.dumps(
+            {
+                "title": capsule.title,
+                "model": capsule.config.model.describe(),
+                "config": capsule.config.as_dict(),
+                "text": {"name": capsule.text.name, "sha256": capsule.text.sha256, "bytes": capsule.text.bytes},
+                "trainBytes": capsule.text.train,
+                "device": capsule.device,
+                "version": capsule.tinygpt,
+                "steps": capsule.steps,
+                "curve": [[steps[i], capsule.losses[i]] for i in range(len(steps))],
+            }
+        )
+
+    def check_text(self, sha256: str, size: int) -> None:
+        require_text(self.capsule, sha256, size)
+
+    async def run(self, page: "Any", text: "Any") -> str:
+        """`text` is the part that is trained on. Every block is told of by an event.
+
+        JSON: the verdict, or the sentence of an error.
+        """
+        self.page = self.machine.page = page
+        capsule = self.capsule
+        try:
+            engine = TabEngine(capsule.config, self.machine, None, self)
+            await engine.load_corpus(Held(text, capsule.text.train), Held(page.zeros(0), 0))
+            comparison = Comparison(capsule, __version__, engine.describe())
+
+            def told(metrics: "list[Any]") -> None:
+                rows = [[step, loss, comparison.take(step, loss)] for step, loss, _ in metrics]
+                page.emit(json.dumps({"event": "replayed", "rows": rows}))
+
+            page.emit(json.dumps({"event": "replaying", "engine": engine.describe(), "steps": self.last}))
+            reached = await replay(engine, 0, self.last, page.now, told)
+            whole = reached == capsule.steps
+            weights = await page.digest(json.dumps(engine.vector_places("weights"))) if whole else None
+            verdict = comparison.verdict(None if weights is None else str(weights))
+        except TinyGPTError as error:
+            return json.dumps({"error": in_labels(str(error))})
+        return json.dumps({"agree": verdict.agree, "equal": verdict.equal, "text": verdict.text})
+
+    async def attend(self) -> None:
+        """Nothing is asked of a model that is only compared."""
