@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from page_helpers import OpenPage, press, save, stop, wait_for_step
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tinygpt.core.run.looking import DIGITS
+from tinygpt.data import DEFAULT_CORPUS, load_corpus
 from tinygpt.formats import Checkpoint, load_tinygpt
 from tinygpt.looking.inside import Look, look_into
+from tinygpt.looking.origins import Source, origins_of
 from tinygpt.looking.parts import scaled_model
 
 pytestmark = pytest.mark.xdist_group("page")
@@ -22,7 +24,10 @@ const Plain = Worker;
 window.Worker = class extends Plain {
   constructor(...given) {
     super(...given);
-    this.addEventListener("message", ({ data }) => { if (data.type === "looked") window.heard = data; });
+    this.addEventListener("message", ({ data }) => {
+      if (data.type === "looked") window.heard = data;
+      if (data.type === "traced") window.traced = data;
+    });
   }
 };
 """
@@ -114,16 +119,34 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     expect(page.locator("[data-inside=loss]")).to_contain_text(f"{means[1]:.3f} with all parts as they are")
     press(page, "Put all back")
 
-    # A text that is longer than the context; one that is too short; a model that is a file only.
+    # A text that is longer than the context; where it was learnt; one that is too short; a model that is a file only.
     long = TEXT * 9
     source.fill(long)
     assert_as_the_terminal_sees_it(heard(page, f"text.length === {9 * size}"), checkpoint)
+    assert_stretches_are_the_terminals(page, source, checkpoint.config.train.val_fraction)
     source.fill("x")
     expect(page.locator(".inside").get_by_role("alert")).to_contain_text("must have 2 to 2048 bytes, not 1")
     page.reload()
     page.wait_for_selector("[data-phase=idle]")
     page.locator("input[accept='.tinygpt']").set_input_files(next(tmp_path.glob("*.tinygpt")))
     assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
+
+
+def assert_stretches_are_the_terminals(page: Page, source: Locator, val_fraction: float) -> None:
+    learnt, held_out = load_corpus(DEFAULT_CORPUS).split(val_fraction)
+    text = learnt[5000:5100].decode() + "ü" + held_out[:80].decode() + " zqz zqz " + learnt[9000:9030].decode()
+    page.get_by_label("learnt where").check()
+    source.fill(text)
+    page.wait_for_function(f"() => window.traced?.text.length === {len(text.encode())}")
+    seen = json.loads(page.evaluate(HEARD.replace("heard", "traced")))
+    expected = origins_of(text.encode(), Source(learnt), held_out)
+    assert seen["covered"] == expected.covered and seen["byChance"] == expected.by_chance
+    assert seen["remembered"] == pytest.approx(expected.share())
+    longest = sorted(expected.stretches, key=lambda stretch: (-stretch.length, stretch.start))[:3]
+    assert [(one["start"], one["length"]) for one in seen["stretches"]] == [tuple(one)[:2] for one in longest]
+    for one in seen["stretches"]:
+        assert learnt[one["place"] : one["place"] + one["length"]].decode(errors="replace") == one["text"]
+    expect(page.locator("[data-inside=origins]")).to_contain_text(f"more than {expected.by_chance} bytes of")
 
 
 def percent(p: float) -> str:

@@ -8,6 +8,7 @@ import gc
 import json
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.parts import part_names, scaled_parts, stretches_of
@@ -63,6 +64,11 @@ def moves(stated: str, length: int, scales: str) -> str:
     for name, factor in parts:
         scaled += [list(stretch) + [factor] for stretch in stretches_of(model, name)]
     return json.dumps({"scaled": scaled, "kept": kept_weights(model, length)})
+
+
+def learnt(corpus: int, val_fraction: float) -> int:
+    """Bytes of a corpus, from the front, that a model has learnt from."""
+    return train_bytes(corpus, val_fraction)
 
 
 class LookingMachine(TabMachine):

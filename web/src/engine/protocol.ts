@@ -5,8 +5,8 @@
 //
 // The worker first says "ready". After "start" it may tell of "progress", then sends "started", then core's events, then one of "stopped" or
 // "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "write" by pieces of "written", "weigh"
-// by "weighed", or by "refused" or "error". "look" is answered by "looked" or "unseen", whatever else is under way. A "doubt" may come
-// instead of the first two. "check" is answered by "checked" or "error". Until "started", "opened" or "checked" the
+// by "weighed", or by "refused" or "error". "look" is answered by "looked" or "unseen", "trace" by "traced" or "untraced",
+// whatever else is under way. A "doubt" may come instead of the first two. "check" is answered by "checked" or "error". Until "started", "opened" or "checked" the
 // model that is in the worker stays there.
 
 /** Any settings of core/config.py's ModelConfig and TrainConfig, by name, over the preset's. */
@@ -111,6 +111,7 @@ export type ToWorker =
       engine: EngineName;
       threads: number;
     }
+  | { type: "trace"; text: Uint8Array<ArrayBuffer>; corpus: Uint8Array<ArrayBuffer> | string; valFraction: number } // in what was learnt of a corpus, or of the kept one of that sha256
   | { type: "keep" } // the run under way, soon: the tab may be gone
   | { type: "save" } // the model as it stands, as a .tinygpt file; while training, at the next step
   | ({ type: "write"; stop?: string } & Prompt) // a text, as far as `stop` where that is written; while training, between two blocks of steps
@@ -311,6 +312,14 @@ export type Visited = { id: number } & (
   | { error: string }
 );
 
+/** What of a text stands in the one that was learnt from: tinygpt/looking/origins.py. */
+export interface Origins {
+  covered: Int32Array; // of each byte: how long the longest stretch is that it stands in
+  byChance: number; // what stands in longer ones is remembered,
+  remembered: number; // this share of it
+  stretches: { start: number; length: number; place: number; before: string; text: string; behind: string }[]; // the longest
+}
+
 export type FromWorker =
   | { type: "ready"; capabilities: Capabilities }
   | { type: "doubt"; message: string } // nothing has begun: the memory may not do; ask, and send the same again, sure
@@ -344,6 +353,8 @@ export type FromWorker =
   | { type: "weighed"; id: number; likely: [byte: number, probability: number][] } // the likeliest first
   | ({ type: "looked" } & Looked)
   | { type: "unseen"; message: string } // why there is nothing to see
+  | ({ type: "traced"; text: Uint8Array<ArrayBuffer> } & Origins)
+  | { type: "untraced"; message: string }
   | { type: "stopped"; reason: StopReason; step: number; message?: string } // why it diverged
   /**
    * One sentence for the user; the run, if any, has ended. Where the engine is gone with the model in it, `instead` is

@@ -94,6 +94,7 @@ export interface Inside {
 export interface InsideModule {
   facts(config: string): string;
   moves(config: string, length: number, scales: string): string;
+  learnt(bytes: number, valFraction: number): number; // of a corpus, from the front
   Inside(request: string): Inside;
 }
 

@@ -5,6 +5,7 @@ import { capabilities, reportedMemory } from "./features.ts";
 import { Gpu } from "./gpu.ts";
 import { Looker } from "./inside.ts";
 import { ModelFile } from "./modelfile.ts";
+import { originsOf } from "./origins.ts";
 import type { ToWorker } from "./protocol.ts";
 import { lastLine, type Plan, type Python, type Session } from "./python.ts";
 import { type Kept, Run, say } from "./run.ts";
@@ -170,6 +171,16 @@ function requireRest(): void {
   if (run?.training) throw new Error("a run is under way; stop it first");
 }
 
+async function trace({ text, corpus, valFraction }: Extract<ToWorker, { type: "trace" }>): Promise<void> {
+  try {
+    const found = await textOf(corpus);
+    const learnt = python.inside.learnt(found.length, valFraction);
+    say({ type: "traced", text, ...originsOf(text, found.subarray(0, learnt), found.subarray(learnt)) });
+  } catch (error) {
+    say({ type: "untraced", message: lastLine(error) });
+  }
+}
+
 async function handle(message: ToWorker): Promise<void> {
   switch (message.type) {
     case "check":
@@ -188,6 +199,9 @@ async function handle(message: ToWorker): Promise<void> {
       return;
     case "look":
       await looker.answer(message, run);
+      return;
+    case "trace":
+      await trace(message);
       return;
     case "library":
     case "rename":

@@ -1,7 +1,7 @@
 // What is looked at inside the model, and what was seen last; run.svelte.ts passes the worker's answers on.
-import type { FromWorker, Looked, SavedFile, ToWorker } from "../engine/protocol";
+import type { FromWorker, Looked, Origins, SavedFile, ToWorker } from "../engine/protocol";
 
-type Answer = Extract<FromWorker, { type: "looked" | "unseen" }>;
+type Answer = Extract<FromWorker, { type: "looked" | "unseen" | "traced" | "untraced" }>;
 
 const FIRST_TEXT = "But soft, what light through yonder window breaks? It is the east, and ";
 
@@ -9,10 +9,14 @@ export class Inside {
   text = $state(FIRST_TEXT);
   tensor = $state(""); // that is watched
   scales = $state<Record<string, number>>({}); // of parts that do not count as they are
+  shading = $state<"loss" | "attention" | "origins">("loss"); // what the colours of the text show
   seen = $state.raw<Looked | null>(null);
   fault = $state(""); // why nothing newer was seen
   /** The byte that is chosen, among those that are looked into. */
   at = $state(0);
+  /** What of the text stands in the one that was learnt from, and what that is called; null: not asked, or not known yet. */
+  origins = $state.raw<(Origins & { text: Uint8Array; source: string }) | null>(null);
+  untraced = $state(""); // why it is not known
   layer = $state(0);
   head = $state(0);
 
@@ -21,6 +25,7 @@ export class Inside {
   private known: SavedFile | null = null; // the file that the worker has
   private waiting = false;
   private again = false;
+  private source = ""; // the name of the text that is searched
   private whole = true; // whether all parts count as they are in what is under way
   private plain = $state.raw<Looked | null>(null); // what was seen last with all parts
 
@@ -57,7 +62,18 @@ export class Inside {
     if (!this.waiting) this.look();
   }
 
+  /** Search for the text in the part of a corpus that was learnt from. */
+  trace(corpus: Uint8Array<ArrayBuffer> | string, source: string, valFraction: number): void {
+    this.source = source;
+    this.send({ type: "trace", text: new TextEncoder().encode(this.text), corpus, valFraction });
+  }
+
   take(answer: Answer): void {
+    if (answer.type === "traced" || answer.type === "untraced") {
+      this.origins = answer.type === "traced" ? { ...answer, source: this.source } : null;
+      this.untraced = answer.type === "traced" ? "" : answer.message;
+      return;
+    }
     this.waiting = false;
     if (answer.type === "looked") {
       this.show(answer);

@@ -290,6 +290,8 @@ export class Run extends Readings {
         break;
       case "looked":
       case "unseen":
+      case "traced":
+      case "untraced":
         this.inside.take(message);
         break;
       case "visited":
