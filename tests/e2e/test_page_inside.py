@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from page_helpers import OpenPage, press, save, stop, wait_for_step
 from playwright.sync_api import Locator, Page, expect
+from test_page_webgpu import go_on_with_webgpu, untrained
 
 from tinygpt.core.run.looking import DIGITS
 from tinygpt.data import DEFAULT_CORPUS, load_corpus
@@ -129,6 +130,19 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     page.reload()
     page.wait_for_selector("[data-phase=idle]")
     page.locator("input[accept='.tinygpt']").set_input_files(next(tmp_path.glob("*.tinygpt")))
+    assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
+
+
+def test_what_is_seen_is_the_model_that_trains_on_a_gpu(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
+    page = open_webgpu_page(prepare=lambda page: page.add_init_script(HEAR))
+    go_on_with_webgpu(page, untrained(tmp_path / "untrained.tinygpt"))
+    wait_for_step(page, 1)
+    page.get_by_role("link", name="Inside").click()
+    heard(page, "step > 0")
+    page.get_by_role("link", name="Train", exact=True).click()
+    at = stop(page)
+    checkpoint = load_tinygpt(save(page, tmp_path))
+    page.get_by_role("link", name="Inside").click()
     assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
 
 

@@ -5,6 +5,8 @@ type Answer = Extract<FromWorker, { type: "looked" | "unseen" | "traced" | "untr
 
 const FIRST_TEXT = "But soft, what light through yonder window breaks? It is the east, and ";
 
+const REST = 9; // times as long as an answer took, before the next is asked for unbidden
+
 export class Inside {
   text = $state(FIRST_TEXT);
   tensor = $state(""); // that is watched
@@ -25,6 +27,9 @@ export class Inside {
   private known: SavedFile | null = null; // the file that the worker has
   private waiting = false;
   private again = false;
+  private asked = 0; // ms, when
+  private answered = 0;
+  private took = 0;
   private source = ""; // the name of the text that is searched
   private whole = true; // whether all parts count as they are in what is under way
   private plain = $state.raw<Looked | null>(null); // what was seen last with all parts
@@ -49,6 +54,7 @@ export class Inside {
       return;
     }
     this.waiting = true;
+    this.asked = performance.now();
     const file = this.file();
     const scales = Object.entries(this.scales).filter(([, factor]) => factor !== 1);
     this.whole = scales.length === 0;
@@ -57,9 +63,9 @@ export class Inside {
     this.send({ type: "look", text: new TextEncoder().encode(this.text), scales, tensor: this.tensor, ...given });
   }
 
-  /** Look again unless an answer is under way: the model has learnt since. */
+  /** Look again, for the model has learnt since; but let it learn for most of the time. */
   refresh(): void {
-    if (!this.waiting) this.look();
+    if (!this.waiting && performance.now() - this.answered > REST * this.took) this.look();
   }
 
   /** Search for the text in the part of a corpus that was learnt from. */
@@ -75,6 +81,8 @@ export class Inside {
       return;
     }
     this.waiting = false;
+    this.answered = performance.now();
+    this.took = this.answered - this.asked;
     if (answer.type === "looked") {
       this.show(answer);
     } else {
