@@ -17,6 +17,7 @@ import tempfile
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tinygpt import __version__, zoo
@@ -28,6 +29,7 @@ from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, preset
+from tinygpt.core.tab.measure import PRESET
 from tinygpt.headers import HEADERS_FILE, allow_inline
 from tinygpt.hosting import addressed, settle, write_service_worker
 
@@ -44,12 +46,15 @@ INPUTS = (
     "tinygpt/data/catalog.*",
     "tinygpt/data/survey.py",
     "tinygpt/kernels/*",
+    "docs/figures/*",
     "tinygpt/headers.py",
     "tinygpt/hosting.py",
     "tinygpt/site.py",
     "tinygpt/zoo/models/*",
 )
 BUNDLED = ("shakespeare", "moby-dick")  # the default first
+FIGURES = ROOT / "docs" / "figures"
+SPEEDS = (("browser.json", "wasm"), ("chromium-gpu.json", "webgpu"))  # what our machines do in a browser
 KERNELS = WEB / "public" / "kernels"
 GENERATED = WEB / "src" / "generated"
 ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
@@ -86,6 +91,8 @@ def facts() -> dict[str, Any]:
         "knobs": knobs,
         "modelOptions": OPTIONS,
         "untrainedLoss": LN_VOCAB,
+        "speeds": [speed_facts(file, engine) for file, engine in SPEEDS],
+        "benchPreset": PRESET,
         "corpora": [corpus_facts(name) for name in BUNDLED],
         "catalog": [asdict(entry) for entry in catalog().values()],
         "hubServer": SERVER,
@@ -110,6 +117,17 @@ def corpus_facts(name: str) -> dict[str, Any]:
 
 def corpus_file(name: str) -> str:
     return f"corpora/{name}.txt"
+
+
+def speed_facts(file: str, engine: str) -> dict[str, Any]:
+    """Milliseconds per step by preset; of several rows for one, their median."""
+    figures = json.loads((FIGURES / file).read_text(encoding="utf-8"))
+    by_preset: dict[str, list[float]] = {}
+    for row in figures["rows"]:
+        if row["engine"] == f"{engine}-chromium":
+            by_preset.setdefault(row["preset"], []).append(row["ms_per_step"])
+    points = [[name, median(times)] for name, times in by_preset.items()]
+    return {"engine": engine, "machine": figures["machine"], "points": points}
 
 
 def generate() -> None:

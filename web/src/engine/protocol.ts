@@ -101,6 +101,7 @@ export type ToWorker =
   | { type: "advise"; id: number; request: AdviceRequest } // whether a text suits a run; answered by "advised"
   | { type: "visit"; id: number; request: VisitRequest; token: string } // Hugging Face; answered by "visited", several times
   | { type: "leave" } // the visit under way: nothing more is heard of it
+  | { type: "measure"; preset: string; text: Uint8Array<ArrayBuffer> } // this machine: "measuring" follows, and events, then "measured"
   | { type: "share"; run: string } // its capsule, answered by "exported"
   | { type: "inspect"; capsule: Uint8Array<ArrayBuffer> } // a capsule's file, answered by "inspected"
   | {
@@ -132,6 +133,7 @@ export type CoreEvent =
   | { event: "checkpoint"; step: number; kind: "last" | "best" }
   | { event: "unkept"; step: number; text: string } // why the run could not be kept just now
   | { event: "option"; option: BudgetOption } // a budget has measured a size
+  | { event: "measuring"; steps: number } // that were read of an engine so far
   | { event: "replaying"; engine: string; steps: number } // what computes, and how far
   | { event: "replayed"; rows: [step: number, here: number, told: number | null][] } // a block of steps, with the capsule's losses
   | { event: "retime"; step: number; steps: number } // a run within a budget has another length
@@ -211,6 +213,12 @@ export interface Shelved {
   stops: { step: number; loss: number | null }[]; // that can be gone back to, the last one among them
   bytes: number;
   elsewhere: boolean; // open in another tab
+}
+
+/** How fast this machine is: core/tab/measure.py. */
+export interface Measured {
+  fields: [name: string, value: string][]; // of the block to copy
+  figures: Record<EngineName, number | null>; // ms per step
 }
 
 /** What a capsule says of its run: core/tab/capsules.py. */
@@ -344,6 +352,8 @@ export type FromWorker =
   | { type: "surveyed"; id: number; survey: Survey; start: number[] }
   | ({ type: "advised" } & Advised)
   | ({ type: "visited" } & Visited)
+  | { type: "measuring"; engine: EngineName; round: number; done: number; of: number } // which of the readings comes next
+  | ({ type: "measured" } & Measured)
   | { type: "inspected"; facts: CapsuleFacts; kept: boolean } // whether its text is among those that are kept
   | ({ type: "judged" } & Verdict)
   | ({ type: "checked" } & CheckedFile)

@@ -116,6 +116,13 @@ export interface Capsules {
   Replay(request: string): Replay;
 }
 
+/** core/tab/measure.py: each text is JSON. */
+export interface Measure {
+  plan(request: string): string;
+  Reading(request: string): { read(page: TrialPage, text: Uint8Array): Promise<string> };
+  report(request: string): string;
+}
+
 export interface Replay {
   facts(): string; // CapsuleFacts
   check_text(sha256: string, size: number): void;
@@ -148,6 +155,7 @@ export interface Python {
   budget(request: BudgetRequest): Budget;
   reader: Reader; // of .tinygpt files
   capsules: Capsules;
+  measure: Measure;
   shelf: Decisions; // what is kept of runs
   inside: InsideModule;
   texts: Texts;
@@ -169,12 +177,13 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, capsules, file, inside, session, shelf, texts");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, capsules, file, inside, measure, session, shelf, texts");
   const tab = python.globals.get("session") as Tab;
   return {
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
     budget: (request) => sentence(() => (python.globals.get("budget") as BudgetModule).Budget(JSON.stringify(request))),
     reader: python.globals.get("file") as Reader,
+    measure: python.globals.get("measure") as Measure,
     capsules: python.globals.get("capsules") as Capsules,
     shelf: python.globals.get("shelf") as Decisions,
     inside: python.globals.get("inside") as InsideModule,

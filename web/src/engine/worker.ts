@@ -4,6 +4,7 @@ import { inspected, replayed } from "./capsules.ts";
 import { capabilities, reportedMemory } from "./features.ts";
 import { Gpu } from "./gpu.ts";
 import { Looker } from "./inside.ts";
+import { measured } from "./measure.ts";
 import { ModelFile } from "./modelfile.ts";
 import { originsOf } from "./origins.ts";
 import type { ToWorker } from "./protocol.ts";
@@ -212,6 +213,9 @@ async function handle(message: ToWorker): Promise<void> {
     case "share":
       await librarian.serve(message, { run: keeper?.folder.id ?? null, training: run?.training ?? false });
       if (message.type === "delete" && keeper && !shelf.locks.has(keeper.folder.id)) keeper = null;
+      return;
+    case "measure":
+      say({ type: "measured", ...(await measured(message, python)) });
       return;
     case "inspect":
       say({ type: "inspected", ...(await inspected(message.capsule, shelf, python)) });

@@ -1,6 +1,6 @@
 // What Python stated of the project when the site was built (tinygpt/site.py): presets, settings, the default text.
 import stated from "../generated/site.json";
-import type { Knob, RunConfig, Survey } from "../engine/protocol";
+import type { EngineName, Knob, RunConfig, Survey } from "../engine/protocol";
 
 export interface SitePreset extends RunConfig {
   name: string;
@@ -39,7 +39,16 @@ export interface SiteDataset {
   rows_per_page: number;
 }
 
+/** How fast a preset's steps were on a machine of ours, in a browser. */
+export interface SiteSpeed {
+  engine: EngineName;
+  machine: string;
+  points: [preset: string, ms: number][];
+}
+
 export interface Site {
+  speeds: SiteSpeed[];
+  benchPreset: string; // that this machine is measured with
   version: string;
   defaultPreset: string;
   defaultRecipe: string;

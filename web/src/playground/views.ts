@@ -5,6 +5,7 @@ export const VIEWS = [
   { name: "inside", title: "Inside" },
   { name: "library", title: "Library" },
   { name: "replay", title: "Replay" },
+  { name: "measure", title: "Measure" },
 ] as const;
 
 export type View = (typeof VIEWS)[number]["name"];
