@@ -151,8 +151,9 @@ def write_models(site: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rows = []
-    for name, path in zoo.named().items():
-        card = zoo.card_of(name)
+    by_use = sorted(zoo.named(), key=lambda name: (bool(zoo.card_of(name).get("exam")), zoo.card_of(name)["bytes"]))
+    for name in by_use:  # those that write before those that calculate, and what loads fast first
+        card, path = zoo.card_of(name), zoo.named()[name]
         shutil.copyfile(path, folder / path.name)
         (folder / f"{name}.json").write_text(json.dumps(card), encoding="utf-8")
         shown = {key: card[key] for key in ("name", "title", "parameters", "bytes")}

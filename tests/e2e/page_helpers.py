@@ -32,7 +32,10 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
     complaints: list[str] = []
 
     def opened(
-        isolated: bool = True, prepare: Callable[[Page], object] = lambda page: None, beyond: tuple[str, ...] = ()
+        isolated: bool = True,
+        prepare: Callable[[Page], object] = lambda page: None,
+        beyond: tuple[str, ...] = (),
+        view: str = "train",
     ) -> Page:
         sites.append(site := Site(dist, isolated=isolated).__enter__())
         # A service worker would isolate the page.
@@ -43,7 +46,7 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
         page.on("console", lambda said: complaints.append(said.text) if is_complaint(said, beyond) else None)
         page.on("pageerror", lambda fault: complaints.append(str(fault)))
         prepare(page)
-        page.goto(site.url)
+        page.goto(f"{site.url}#{view}")
         page.wait_for_selector("[data-phase]:not([data-phase=loading])")
         return page
 

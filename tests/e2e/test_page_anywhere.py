@@ -52,7 +52,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 def visit(context: BrowserContext, port: int) -> Page:
     page = context.new_page()
-    page.goto(f"http://127.0.0.1:{port}/{PLACE}")
+    page.goto(f"http://127.0.0.1:{port}/{PLACE}#train")
     page.wait_for_function(
         "() => crossOriginIsolated && document.querySelector('[data-phase]:not([data-phase=loading])')"
     )
@@ -127,7 +127,7 @@ def test_threads_offline_and_one_version_at_a_time(folder: Path, context: Browse
     (folder / PLACE / "index.html").write_text("<link rel=icon href=.><title>another</title>")
     host = PlainHost(folder, host.port)
     page = context.new_page()
-    page.goto(f"http://127.0.0.1:{host.port}/{PLACE}")
+    page.goto(f"http://127.0.0.1:{host.port}/{PLACE}#train")
     wait_for_caches(page, lambda found: not found)
     page.reload()
     assert page.title() == "another" and not page.evaluate("crossOriginIsolated")
@@ -138,7 +138,7 @@ def test_a_reload_takes_nothing_from_who_has_begun(folder: Path, context: Browse
     host = PlainHost(folder)
     context.add_init_script("setInterval(() => dispatchEvent(new KeyboardEvent('keydown')), 5)")
     page = context.new_page()
-    page.goto(f"http://127.0.0.1:{host.port}/{PLACE}")
+    page.goto(f"http://127.0.0.1:{host.port}/{PLACE}#train")
     page.wait_for_selector("[data-phase]:not([data-phase=loading])")
     page.evaluate("window.here = true")
     page.wait_for_function("() => navigator.serviceWorker.controller")

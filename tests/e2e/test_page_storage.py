@@ -138,7 +138,7 @@ def test_a_browser_killed_amid_checkpoints_loses_no_bit(
             with browser_of(playwright, tmp_path / "profile") as (process, browser):
                 page = browser.contexts[0].new_page()
                 page.set_default_timeout(PATIENCE)
-                page.goto(site.url)
+                page.goto(f"{site.url}#train")
                 page.wait_for_selector("[data-phase=idle]")
                 if killed == 0:
                     go_on_with(page, file)

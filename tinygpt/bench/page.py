@@ -103,7 +103,7 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=find_chromium(), args=[*flags, *webgpu_flags()])
             page = browser.new_page()
             page.add_init_script(WATCH)
-            page.goto(site.url)
+            page.goto(f"{site.url}#train")
             page.wait_for_selector("[data-phase]:not([data-phase=loading])")
             seen = measure_page(page, name, asked.engine, asked.seconds)
             browser.close()

@@ -79,6 +79,7 @@ export type ToWorker =
       resume?: Uint8Array<ArrayBuffer> | "in hand"; // a .tinygpt file to go on from, or the model in the worker; its settings win over the preset's
       prompt?: string; // what samples begin with
       sure?: boolean; // whatever doubt there is
+      seconds?: number; // within which the run is to end: size and settings are chosen by measurement then, and told of by "option" events
     }
   | { type: "check"; name: string; bytes: Uint8Array<ArrayBuffer> } // a .tinygpt file, which comes back with the answer
   | { type: "open"; resume: Uint8Array<ArrayBuffer>; engine: EngineName; threads: number; sure?: boolean } // takes a file's model to the worker, to write

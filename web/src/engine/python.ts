@@ -36,6 +36,7 @@ export type BudgetAnswer =
 
 /** A Budget of tab/budget.py; every text is JSON. */
 export interface Budget {
+  train_bytes: number;
   wanted(): string; // [start, size][][]: of the training part and of the held-out part
   /** `pieces`: those bytes, as numbers. The answer is a BudgetAnswer; each size that was measured comes as an event before. */
   choose(page: Pick<Page, "now" | "emit" | "stopping" | "open" | "startValues" | "zeros">, train: Uint8Array, val: Uint8Array, pieces: string): Promise<string>;

@@ -2,6 +2,7 @@
 import * as assets from "./assets.ts";
 import { inspected, replayed } from "./capsules.ts";
 import { capabilities, reportedMemory } from "./features.ts";
+import { Choosing } from "./budget.ts";
 import { Gpu } from "./gpu.ts";
 import { Looker } from "./inside.ts";
 import { measured } from "./measure.ts";
@@ -18,7 +19,7 @@ import { Keeper } from "../storage/keeper.ts";
 import { Shelf } from "../storage/shelf.ts";
 
 type Start = Extract<ToWorker, { type: "start" }>;
-type Wish = Partial<Omit<Start, "type">> & { type: "start" | "open" };
+type Wish = Partial<Omit<Start, "type">> & { type: "start" | "open"; budget?: Record<string, unknown> };
 type Text = Uint8Array<ArrayBuffer>;
 
 /** A run that core has found possible. Nothing of it has begun but its GPU. */
@@ -38,6 +39,7 @@ let librarian: Librarian;
 let run: Run | null = null;
 let looker: Looker;
 let keeper: Keeper | null = null; // of the model in hand, where that is a run's
+let choosing: Choosing | null = null;
 
 async function prepare(wish: Wish): Promise<Prepared> {
   const { resume } = wish;
@@ -52,6 +54,7 @@ async function prepare(wish: Wish): Promise<Prepared> {
       recipe: wish.recipe ?? "",
       changes: wish.changes ?? {},
       bytes: text?.length ?? null,
+      ...(wish.budget ? { budget: wish.budget } : {}),
       ...(wish.prompt ? { prompt: wish.prompt } : {}),
       ...(from ? { from } : {}),
       ...(kept ? { kept: await kept.folder.found() } : {}),
@@ -85,6 +88,21 @@ async function hold(next: Keeper | null): Promise<void> {
   if (next) await shelf.hold(next.folder.id);
   if (keeper && keeper.folder.id !== next?.folder.id) keeper.release();
   keeper = next;
+}
+
+/** What to start where a time was given instead of a size; null: nothing, it was stopped. */
+async function within(seconds: number, start: Start): Promise<Wish | null> {
+  choosing = new Choosing();
+  try {
+    const text = await textOf(start.text);
+    const answer = await choosing.choose(start, seconds, text, python);
+    if ("error" in answer) throw new Error(answer.error);
+    if ("stopped" in answer) return null;
+    const { preset, recipe, changes, budget } = answer.request;
+    return { ...start, text, preset, recipe, changes, ...(budget ? { budget } : {}) };
+  } finally {
+    choosing = null;
+  }
 }
 
 function inHand(): Run {
@@ -187,7 +205,14 @@ async function handle(message: ToWorker): Promise<void> {
     case "check":
       await check(message);
       return;
-    case "start":
+    case "start": {
+      requireRest();
+      await run?.settled;
+      const wish = message.seconds === undefined ? message : await within(message.seconds, message);
+      if (wish) await take(wish);
+      else say({ type: "refused", message: "It was stopped before anything had begun" });
+      return;
+    }
     case "open":
       requireRest();
       await run?.settled;
@@ -237,6 +262,7 @@ async function handle(message: ToWorker): Promise<void> {
       return;
     case "stop":
       run?.requestStop();
+      choosing?.stop();
       return;
     case "hush":
       run?.hush(message.id);

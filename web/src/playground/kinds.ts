@@ -41,6 +41,7 @@ export interface Order {
   textName: string;
   engine: EngineName;
   threads: number; // of WebAssembly; 0: all
+  seconds?: number; // within which it is to end: its size is chosen by measurement
 }
 
 /** What computes. */

@@ -1,7 +1,7 @@
 // What a run has told so far: its numbers, its curve, its samples.
 import { Curve } from "../lib/curve";
 import { count } from "../lib/format";
-import type { CoreEvent } from "../engine/protocol";
+import type { BudgetOption, CoreEvent } from "../engine/protocol";
 import type { Sample } from "./kinds";
 
 const SHOW_EVERY = 80; // ms: steps may come faster than a screen shows them
@@ -9,6 +9,8 @@ const SHOW_EVERY = 80; // ms: steps may come faster than a screen shows them
 export class Readings {
   advice = $state.raw<string[]>([]);
   samples = $state.raw<Sample[]>([]);
+  /** Of a run that is to end in time: what could be made of it, size by size, as measured. */
+  options = $state.raw<BudgetOption[]>([]);
   keptAt = $state<number | null>(null); // the step that was kept last
   unkept = $state(""); // why a later one could not be
 
@@ -46,6 +48,10 @@ export class Readings {
       this.unkept = "";
     } else if (event.event === "unkept") {
       this.unkept = event.text;
+    } else if (event.event === "option") {
+      this.options = [...this.options, event.option];
+    } else if (event.event === "retime") {
+      this.steps = event.steps;
     }
     this.pending ??= setTimeout(() => this.show(), SHOW_EVERY);
   }

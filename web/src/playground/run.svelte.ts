@@ -33,6 +33,8 @@ export class Run extends Readings {
   readonly facts = new Facts((message, transfer) => this.send(message, transfer));
   /** How often a model came to hand: from a file, or at the end of a run. */
   arrivals = $state(0);
+  /** Which size makes the most of a time that was given. */
+  measuring = $state(false);
   /** While a GPU's kernels are compiled. */
   compiled = $state.raw<{ made: number; of: number } | null>(null);
   /** The GPU is lost; the model in hand is the last state of it that was kept, if any. */
@@ -41,6 +43,7 @@ export class Run extends Readings {
   private worker: Worker | null = null;
   private patience: ReturnType<typeof setTimeout> | undefined;
   private title = "";
+  private afterLoading: (() => void) | null = null;
   private questions = 0;
   private readonly answers = new Map<number, (answer: Answer | null) => void>();
   private first: Extract<ToWorker, { type: "write" | "weigh" }> | null = null; // to be asked once the model is in the worker
@@ -87,7 +90,7 @@ export class Run extends Readings {
 
   /** Train a new model. The one in hand stays until it has started. */
   train(order: Order): void {
-    this.begin(order, {}, order.preset);
+    this.begin(order, {}, order.seconds ? `${order.seconds / 60}-minute model` : order.preset);
   }
 
   /** Go on with the model in hand, with any settings changed that may change between two steps. */
@@ -180,10 +183,11 @@ export class Run extends Readings {
 
   /** What was asked for cannot be done; what runs goes on. */
   private onRefused(message: string): void {
+    this.measuring = false;
     this.onSaved = null;
     this.leaveUnanswered();
     this.complain(sentence(message));
-    if (this.phase === "writing") this.phase = "idle";
+    if (this.phase !== "training") this.phase = "idle";
   }
 
   private leaveUnanswered(): void {
@@ -193,8 +197,9 @@ export class Run extends Readings {
   }
 
   /** Have the worker check a file. Its model is put in hand once every byte is found sound; else what is in hand stays. */
-  async load(chosen: Pick<File, "name" | "arrayBuffer">): Promise<void> {
+  async load(chosen: Pick<File, "name" | "arrayBuffer">, then?: () => void): Promise<void> {
     const { name } = chosen;
+    this.afterLoading = then ?? null;
     const before = this.phase;
     this.ours = !(chosen instanceof File);
     this.phase = "checking";
@@ -225,6 +230,9 @@ export class Run extends Readings {
     this.arrivals += 1;
     this.phase = "idle";
     this.library.withdraw();
+    const { afterLoading } = this;
+    this.afterLoading = null;
+    afterLoading?.();
     if (kept) return this.onReopened(kept.text.sha256);
     const text = `Loaded ${name}: step ${count(step)}.${this.ours ? "" : " It has not left this machine."}`;
     this.notice = leftOut ? { kind: "warning", text: `${text} ${leftOut}` } : { kind: "info", text };
@@ -251,8 +259,10 @@ export class Run extends Readings {
     this.notice = null;
     this.compiled = null;
     this.lost = false;
-    const { preset, recipe, changes, text, textName, engine, threads } = order;
-    this.propose({ type: "start", preset, recipe, changes, text, textName, engine, threads, title, ...more });
+    const { preset, recipe, changes, text, textName, engine, threads, seconds } = order;
+    this.options = [];
+    this.measuring = seconds !== undefined;
+    this.propose({ type: "start", preset, recipe, changes, text, textName, engine, threads, title, ...more, ...(seconds ? { seconds } : {}) });
   }
 
   private propose(wish: Wish): void {
@@ -352,6 +362,7 @@ export class Run extends Readings {
 
   private onStarted(message: Started): void {
     this.wish = null;
+    this.measuring = false;
     const steps = Number(message.config.train["steps"]);
     this.started = message;
     if (this.going) {
@@ -383,6 +394,7 @@ export class Run extends Readings {
     const kept = instead && this.model && !this.model.file ? instead : null;
     this.onSaved = null;
     this.compiled = null;
+    this.measuring = false;
     this.lost = lost ?? false;
     this.after = null;
     this.leaveUnanswered();

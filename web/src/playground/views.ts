@@ -1,5 +1,6 @@
 // What the page can show, in the order of its tabs; the address names one: "#write".
 export const VIEWS = [
+  { name: "start", title: "Start" },
   { name: "train", title: "Train" },
   { name: "write", title: "Write" },
   { name: "inside", title: "Inside" },

@@ -1,0 +1,42 @@
+"""The first minute: a trained model writes after one click, and a run ends in the time that there is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from page_helpers import OpenPage, press, stat, step
+from playwright.sync_api import expect
+
+import tinygpt
+from tinygpt.zoo import FOLDER
+
+pytestmark = pytest.mark.xdist_group("page")
+
+
+def test_one_click_and_a_trained_model_writes(open_page: OpenPage) -> None:
+    page = open_page(view="")
+    page.get_by_role("region", name="Play with a trained model").get_by_role("button").first.click()
+    expect(page.locator("[data-pace]")).to_contain_text("320 bytes")
+    name = page.locator(".panes h3").inner_text()
+    assert page.locator(".panes pre").text_content() == "\n" + tinygpt.load(FOLDER / name).generate("\n")
+
+
+def test_a_run_is_chosen_by_measurement_and_can_be_stopped(open_page: OpenPage) -> None:
+    page = open_page(view="start")
+    page.get_by_label("I have").select_option("1 minute")
+    press(page, "Train for 1 minute")
+    expect(page.get_by_role("status").first).to_contain_text(re.compile(r"Measuring this machine: \w+ would make"))
+    press(page, "Stop")
+    page.wait_for_selector("[data-phase=idle]")
+    expect(page.get_by_role("alert").first).to_contain_text("stopped before anything had begun")
+
+
+@pytest.mark.slow
+def test_a_run_of_a_minute_ends_within_it(open_page: OpenPage) -> None:
+    page = open_page(view="start")
+    page.get_by_label("I have").select_option("1 minute")
+    press(page, "Train for 1 minute")
+    page.wait_for_selector("[data-phase=training]", timeout=60_000)
+    expect(page.get_by_role("status").first).to_contain_text("Finished", timeout=90_000)
+    assert step(page) > 0 and 1 < float(stat(page, "validation")) < 4
