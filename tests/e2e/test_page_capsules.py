@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -87,3 +88,23 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     agreed = page.locator("[data-agree=true]")
     expect(agreed).to_contain_text("30")
     assert tinygpt("replay", theirs, "--file", text, "--threads", "1").exit_code == 0
+
+
+def test_a_run_of_the_terminal_is_proved_on_webgpu(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
+    text, run = tmp_path / "poem.txt", tmp_path / "run"
+    text.write_text(POEM)
+    odd = ["--recipe", "classic", "--layers", "1", "--d-model", "10", "--heads", "2", "--ctx", "9", "--batch", "2"]
+    succeed("train", *odd, *CALM, "--steps", "25", "--file", text, "--engine", "native", "--out", run, "-q")
+    succeed("capsule", run)
+    page = open_webgpu_page()
+    page.get_by_role("link", name="Replay").click()
+    page.get_by_label("Open a capsule").set_input_files(run / "capsule.json")
+    page.get_by_label("Choose the text it learnt from: poem.txt").set_input_files(text)
+    page.locator(".replay").get_by_label("WebGPU").check()
+    press(page, "Replay")
+    expect(page.locator("[data-agree=true]")).to_contain_text(
+        re.compile(
+            r"They agree. The losses of 25 steps agree within 0.1 % .* WebGPU, software adapter: .* here, native"
+        ),
+        timeout=60_000,
+    )

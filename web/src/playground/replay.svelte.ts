@@ -16,6 +16,7 @@ export class Replay {
   text = $state<File | null>(null); // where the user has it
   running = $state(false);
   engine = $state(""); // that replays, in words
+  compiled = $state.raw<{ made: number; of: number } | null>(null); // while a GPU's kernels are
   rows = $state.raw<Row[]>([]);
   goal = $state(0); // steps
   verdict = $state.raw<Verdict | null>(null);
@@ -54,6 +55,7 @@ export class Replay {
     this.verdict = null;
     this.rows = [];
     this.problem = this.engine = "";
+    this.compiled = null;
     this.running = true;
     this.goal = steps;
     try {
@@ -89,7 +91,8 @@ export class Replay {
     if (message.type === "inspected") {
       this.facts = message.facts;
       this.kept = message.kept;
-    } else if (message.type === "event") this.note(message.event);
+    } else if (message.type === "progress") this.compiled = message;
+    else if (message.type === "event") this.note(message.event);
     else if (message.type === "judged") {
       this.verdict = message;
       this.end();
