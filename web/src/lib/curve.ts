@@ -1,4 +1,4 @@
-// The loss of a run, step by step, as columns that the chart takes as they are.
+// What a run tells of itself, step by step, as columns that the chart takes as they are.
 
 const SMOOTHING = 1 / 100; // of the run's length
 const LEAST_STEPS = 10;
@@ -25,6 +25,11 @@ export class Curve {
   readonly train: number[] = [];
   readonly smooth: number[] = [];
   readonly val: (number | null)[] = []; // one per step; null where nothing was measured
+  readonly low: (number | null)[] = []; // where sound runs are by then, beside a validation loss
+  readonly high: (number | null)[] = [];
+  readonly norm: (number | null)[] = []; // of the gradient
+  readonly rate: (number | null)[] = [];
+  readonly speed: (number | null)[] = []; // tokens per second
   private readonly length: number;
   private readonly once: Average;
   private readonly twice: Average;
@@ -38,7 +43,7 @@ export class Curve {
     for (const [step, loss] of past) this.addStep(step, loss);
   }
 
-  addStep(step: number, loss: number): void {
+  addStep(step: number, loss: number, norm: number | null = null, rate: number | null = null, speed: number | null = null): void {
     // An average lags behind a falling loss, and the average's average twice as far: the difference takes it back.
     const average = this.once.add(loss);
     const smooth = 2 * average - this.twice.add(average);
@@ -46,22 +51,30 @@ export class Curve {
     this.train.push(loss);
     this.smooth.push(smooth);
     this.val.push(null);
+    this.low.push(null);
+    this.high.push(null);
+    this.norm.push(norm);
+    this.rate.push(rate);
+    this.speed.push(speed);
   }
 
   /** The curve as it was at that step, for a run that goes back to it. */
   until(step: number): Curve {
     const earlier = new Curve(this.length);
     for (let i = 0; i < this.steps.length && this.steps[i]! <= step; i++) {
-      earlier.addStep(this.steps[i]!, this.train[i]!);
-      const val = this.val[i] ?? null;
-      if (val !== null) earlier.addValidation(val);
+      earlier.addStep(this.steps[i]!, this.train[i]!, this.norm[i]!, this.rate[i]!, this.speed[i]!);
+      const [val, low, high] = [this.val[i]!, this.low[i]!, this.high[i]!];
+      if (val !== null) earlier.addValidation(val, low === null || high === null ? undefined : [low, high]);
     }
     return earlier;
   }
 
-  /** The validation loss at the step that was added last. */
-  addValidation(loss: number): void {
-    if (this.val.length) this.val[this.val.length - 1] = loss;
+  /** The validation loss at the step that was added last, and where sound runs are by then. */
+  addValidation(loss: number, band?: [low: number, high: number]): void {
+    if (!this.val.length) return;
+    const last = this.val.length - 1;
+    this.val[last] = loss;
+    if (band) [this.low[last], this.high[last]] = band;
   }
 
   get smoothed(): number | null {

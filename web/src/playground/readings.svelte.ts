@@ -33,10 +33,10 @@ export class Readings {
   /** Takes note of an event; it is shown soon. */
   protected note(event: CoreEvent): void {
     if (event.event === "steps") {
-      for (const [step, loss] of event.rows) this.curve.addStep(step, loss);
+      for (const [step, loss, norm, rate] of event.rows) this.curve.addStep(step, loss, norm, rate, event.tokens_per_s);
       this.latest = event;
     } else if (event.event === "eval") {
-      this.curve.addValidation(event.val_loss);
+      this.curve.addValidation(event.val_loss, event.band);
       this.val = event.val_loss;
       if (event.best) this.best = event.val_loss;
     } else if (event.event === "sample") {

@@ -1,0 +1,62 @@
+"""While it trains: what the chart can draw, how hard the machine is pressed, and a screen that stays on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from page_helpers import OpenPage, press, stop, wait_for_step
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.xdist_group("page")
+
+FAKES = """
+window.locks = [];
+Object.defineProperty(navigator, "wakeLock", { value: { request: async (kind) => {
+  window.locks.push(kind);
+  return { release: async () => void window.locks.pop() };
+} } });
+window.PressureObserver = class {
+  constructor(told) { this.told = told; }
+  async observe() { this.told([{ state: "serious" }]); }
+  disconnect() {}
+};
+"""
+
+
+def test_the_chart_the_pressure_and_the_screen(open_page: OpenPage) -> None:
+    page = open_page(prepare=lambda page: page.add_init_script(FAKES))
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 110)
+    expect(page.locator("[data-pressure]")).to_have_text("CPU serious")
+    assert page.evaluate("() => window.locks") == ["screen"]
+    page.get_by_role("link", name="Library", exact=True).click()
+    expect(page.locator("[data-status]")).to_contain_text(
+        re.compile(r"step [\d,]+ of 2,000 · loss \d\.\d+ · .* tokens/s · \d+:\d\d to go · WebAssembly")
+    )
+    page.get_by_role("link", name="Train", exact=True).click()
+    stop(page)
+    page.wait_for_function("() => window.locks.length === 0")
+    expect(page.locator("[data-pressure]")).to_have_count(0)
+
+    chart = page.locator("figure", has=page.get_by_label("What is drawn"))
+    pictures = {chart.screenshot()}
+    for quantity in ("gradient norm", "learning rate", "tokens per second", "loss"):
+        chart.get_by_label("What is drawn").select_option(quantity)
+        pictures.add(chart.screenshot())
+    chart.get_by_label("log loss").check()
+    pictures.add(chart.screenshot())
+    chart.get_by_label("log steps").check()
+    pictures.add(chart.screenshot())
+    assert len(pictures) == 6  # the first again at the end of the quantities
+
+    box = chart.locator(".u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 20, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 120, box["y"] + 50, steps=4)
+    page.mouse.up()
+    whole = chart.get_by_role("button", name="Whole run")
+    whole.click()
+    expect(whole).to_have_count(0)
