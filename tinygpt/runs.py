@@ -1,8 +1,8 @@
 """A training run on disk: a folder whose files stay readable whenever the process dies.
 
 config.toml            every setting, the corpus with its sha256, and the engine; `train --config` takes it
-metrics.jsonl          one JSON object per line: steps, validations, exams, tensors that were watched, and how long each
-                       session took on what
+metrics.jsonl          one JSON object per line: steps, validations, exams, tensors that were watched, another length
+                       that the run was given, and how long each session took on what
 samples.txt            what the model wrote on the way
 checkpoints/last.tinygpt, checkpoints/best.tinygpt, and those that are kept, as checkpoints/step-000500.tinygpt;
                        of a run that trains adapters .safetensors files, of which only the last can be gone on from
@@ -36,6 +36,7 @@ METRICS = {
     "step": ("loss", "lr", "tokens_per_s", "eta_s"),
     "eval": ("val_loss",),
     "session": ("from", "seconds"),
+    "retime": ("steps", "before"),
     "exam": ("accuracy", "right", "asked"),
     "watch": ("norm", "mean", "std", "low", "high"),
 }

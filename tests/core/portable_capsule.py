@@ -2,17 +2,29 @@
 
 import json
 
-from tinygpt.core.capsule.compare import Comparison, arithmetic_of, require_text, stretch
-from tinygpt.core.capsule.content import Capsule, TextFacts, encode_capsule, read_capsule, told_steps, trace_of
+from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_text, stretch
+from tinygpt.core.capsule.content import (
+    Capsule,
+    TextFacts,
+    encode_capsule,
+    lengths_with,
+    read_capsule,
+    told_steps,
+    trace_of,
+)
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.op import bits_float, float_bits
+from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.schedule import learning_rate
 
 DEVICE = "native C++, 512-bit vectors, 2 threads, arena 8.1 MB"
 CONFIG = RunConfig(
     ModelConfig(layers=1, d_model=16, heads=2, ctx=8), TrainConfig(batch=2, steps=200, schedule="cosine", warmup=3)
 )
+
+
+LENGTHS = [[0, 200]]
 
 
 def losses_of(steps):
@@ -25,9 +37,9 @@ def rows_of(steps):
 
 
 def made(steps):
-    losses = trace_of(CONFIG, rows_of(steps), steps, steps * 16)
+    losses = trace_of(CONFIG, LENGTHS, rows_of(steps), steps, steps * 16)
     text = TextFacts("poem.txt", "a" * 64, 1000, 900, 0)
-    return Capsule("0.1.0", "a run", CONFIG, text, "native", DEVICE, steps, losses, "b" * 64)
+    return Capsule("0.1.0", "a run", CONFIG, LENGTHS, text, "native", DEVICE, steps, losses, "b" * 64)
 
 
 def refused(call, *arguments):
@@ -42,12 +54,13 @@ stated = encode_capsule(made(120))
 read = read_capsule(json.dumps(stated))
 print(read.config == CONFIG, read.steps, list(read.text), [float_bits(loss) for loss in read.losses][-3:])
 print([float_bits(loss) for loss in read.losses] == [float_bits(loss) for loss in losses_of(120)])
+print(lengths_with(CONFIG, [], 50), lengths_with(CONFIG, [(30, 90, 200), (60, 200, 120)], 50))
 print(len(told_steps(8192)), len(told_steps(8193)), told_steps(100000)[1])
 
-refused(trace_of, CONFIG, rows_of(5), 6, 96)
-refused(trace_of, CONFIG, rows_of(5), 0, 0)
-refused(trace_of, CONFIG, rows_of(5), 5, 81)
-refused(trace_of, CONFIG.replace(steps=100), rows_of(20), 20, 320)
+refused(trace_of, CONFIG, LENGTHS, rows_of(5), 6, 96)
+refused(trace_of, CONFIG, LENGTHS, rows_of(5), 0, 0)
+refused(trace_of, CONFIG, LENGTHS, rows_of(5), 5, 81)
+refused(trace_of, CONFIG, [[0, 200], [10, 100]], rows_of(20), 20, 320)
 refused(require_text, read, "c" * 64, 1000)
 refused(require_text, read, "a" * 64, 999)
 for first, steps in ((0, 121), (0, 0), (120, None), (100, 21), (-1, 1)):
@@ -77,6 +90,10 @@ for changes in (
     {"surplus": 1},
     {"steps": 121},
     {"steps": 10**12},
+    {"lengths": [[0, 100]]},
+    {"lengths": [[0, 100], [0, 200]]},
+    {"lengths": [[1, 200]]},
+    {"lengths": [[0, 200, 1]]},
     {"steps": True},
     {"losses": {"0": 1}},
     {"losses": losses_of(119) + ["5"]},
@@ -131,3 +148,31 @@ verdict(OTHER, "0.1.0", {51: float("nan")})
 verdict(OTHER, "0.1.0", {3: float("nan")}, None, 5)
 verdict(DEVICE, "0.1.0", {}, None, 1)
 verdict(DEVICE, "0.1.0", {}, None, 0)
+
+
+class Noting:
+    """An engine that notes what is asked of it."""
+
+    block = 64
+
+    def __init__(self):
+        self.asked = []
+
+    def retime(self, steps):
+        self.asked.append(("retime", steps))
+
+    async def train(self, steps):
+        self.asked.append(steps)
+        return steps
+
+    async def read_metrics(self):
+        return []
+
+    async def agree(self, flag):
+        return flag
+
+
+engine = Noting()
+print(run_now(replay(engine, [[0, 200], [30, 90], [35, 120]], 0, 110, lambda: 0.0, lambda metrics: None)), engine.asked)
+engine = Noting()
+print(run_now(replay(engine, [[0, 200], [30, 90], [35, 120]], 31, 40, lambda: 0.0, lambda metrics: None)), engine.asked)

@@ -18,7 +18,15 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.cli.settings import read_settings
 from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_text, stretch
-from tinygpt.core.capsule.content import LARGEST_FILE, Capsule, TextFacts, encode_capsule, read_capsule, trace_of
+from tinygpt.core.capsule.content import (
+    LARGEST_FILE,
+    Capsule,
+    TextFacts,
+    encode_capsule,
+    lengths_with,
+    read_capsule,
+    trace_of,
+)
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.auto import Work
@@ -85,6 +93,9 @@ def capsule_of(folder: RunFolder, output: Output) -> Capsule:
     last = load_tinygpt(folder.checkpoint("last"))
     metrics = folder.read_metrics()
     rows = [(event["step"], event["loss"], event["lr"]) for event in metrics if event["event"] == "step"]
+    retimed = [(event["step"], event["before"], event["steps"]) for event in metrics if event["event"] == "retime"]
+    lengths = lengths_with(last.config, retimed, last.state.step)
+    config = last.config.replace(steps=lengths[-1][1])
     devices = [str(event.get("device", "")) for event in metrics if event["event"] == "session"]
     same = len({arithmetic_of(device) for device in devices}) == 1
     texts = open_texts(settings, output, remedy=OF_CAPSULE)
@@ -92,14 +103,15 @@ def capsule_of(folder: RunFolder, output: Output) -> Capsule:
     return Capsule(
         tinygpt=__version__,
         title=folder.path.resolve().name,
-        config=last.config,
+        config=config,
+        lengths=lengths,
         text=TextFacts(
             settings.data.title(), corpus.sha256, whole_size(corpus), len(texts.train), settings.data.budget
         ),
         engine=settings.engine.name,
         device=devices[-1] if same else " and ".join(sorted(set(devices))),
         steps=last.state.step,
-        losses=trace_of(last.config, rows, last.state.step, last.progress.tokens_seen),
+        losses=trace_of(config, lengths, rows, last.state.step, last.progress.tokens_seen),
         weights=weights_sha256(last.state.w),
     )
 
@@ -176,7 +188,7 @@ def replay_on(player: Engine, stated: Capsule, first: int, last: int, output: Ou
                     rows.append((step, loss, known))
             progress.update(bar, advance=len(metrics))
 
-        reached = run_now(replay(player, first, last, time.perf_counter, told))
+        reached = run_now(replay(player, stated.lengths, first, last, time.perf_counter, told))
     whole = reached == stated.steps
     weights = weights_sha256(run_now(player.export_state()).w) if whole else None
     return Replayed(rows, comparison.verdict(weights), player.describe())

@@ -16,7 +16,7 @@ from tinygpt.core.run.trainer import BLOCK_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 DRIFT_LIMIT = 0.001  # of the loss of a step, relative
@@ -191,19 +191,24 @@ def values(worst: Worst) -> str:
 
 async def replay(
     engine: "Any",
+    lengths: "Sequence[Sequence[int]]",
     first: int,
     last: int,
     now: "Callable[[], float]",
     told: "Callable[[list[Any]], None]",
     stopping: "Callable[[], bool]" = bool,
 ) -> int:
-    """Train an engine that has its text and stands at step `first`, to step `last`; each block's metrics are told.
+    """Train an engine that has its text and stands at step `first`, to step `last`, as long as the capsule's
+    `lengths` have it at each; every block's metrics are told.
 
     The step that was reached: an earlier one where it was to stop.
     """
     step, rate = first, Rate()
+    ahead = list(lengths)
     while step < last and not stopping():
-        most = min(last - step, RING)
+        while ahead and ahead[0][0] <= step:
+            engine.retime(ahead.pop(0)[1])
+        most = min(last - step, RING, ahead[0][0] - step if ahead else RING)
         count = rate.fitting(BLOCK_SECONDS, most) if engine.block is None else min(most, int(engine.block))
         began = now()
         done = await engine.train(count)

@@ -30,16 +30,18 @@ LONGEST_NAME = 200  # characters
 LONGEST_NOTE = 400  # characters
 RATE_ROUNDING = 1e-6  # to which two interpreters agree on a rate
 
-KEYS = ("format", "version", "tinygpt", "title", "config", "text", "engine", "device", "steps", "losses", "weights")
+FACTS = ("tinygpt", "title", "config", "lengths", "text", "engine", "device", "steps", "losses", "weights")
+KEYS = ("format", "version") + FACTS
 
 # name: the corpus's, or a file's without its folder;  sha256, bytes: of all of it;  train: bytes from the front that
 # are trained on;  budget: bytes that were taken of a dataset or a task, 0 where that means nothing.
 TextFacts = namedtuple("TextFacts", ("name", "sha256", "bytes", "train", "budget"))
 TEXT_KEYS = ("name", "sha256", "bytes", "train", "budget")
+# lengths: [step, how many steps the run was to have behind it], from step 0 on; the last one is the config's.
 # tinygpt: the version that trained it;  device: what computed, in words;  steps: that were done;  losses: of the steps
 # 1, 1 + stride, ...;  weights: the sha256 of the last ones, as formats/checkpoint.py takes it.
 Capsule = namedtuple(
-    "Capsule", ("tinygpt", "title", "config", "text", "engine", "device", "steps", "losses", "weights")
+    "Capsule", ("tinygpt", "title", "config", "lengths", "text", "engine", "device", "steps", "losses", "weights")
 )
 
 
@@ -56,7 +58,11 @@ def told_steps(steps: int) -> range:
 
 
 def trace_of(
-    config: RunConfig, rows: "Sequence[tuple[int, float, float]]", steps: int, tokens_seen: int
+    config: RunConfig,
+    lengths: "Sequence[Sequence[int]]",
+    rows: "Sequence[tuple[int, float, float]]",
+    steps: int,
+    tokens_seen: int,
 ) -> list[float]:
     """The losses to tell of a run that has done so many steps, from (step, loss, learning rate) of each.
 
@@ -66,12 +72,15 @@ def trace_of(
         raise TinyGPTError("this run has done no step yet, so there is nothing to prove; train it first")
     train = config.train
     by_step: dict[int, tuple[float, float]] = {row[0]: (row[1], row[2]) for row in rows}
+    ahead = list(lengths)
     for step in range(1, steps + 1):
         if step not in by_step:
             raise TinyGPTError(
                 f"the loss of step {step:,} is not on record: a capsule needs a run that began with start values and "
                 f"was noted from its first step on"
             )
+        while ahead and ahead[0][0] < step:
+            train = config.train.replace(steps=ahead.pop(0)[1])
         usual = learning_rate(train, step)
         if abs(by_step[step][1] - usual) > RATE_ROUNDING * usual:
             raise TinyGPTError(
@@ -95,6 +104,7 @@ def encode_capsule(capsule: Capsule) -> "Json":
         "tinygpt": capsule.tinygpt,
         "title": capsule.title[:LONGEST_NAME],
         "config": capsule.config.as_dict(),
+        "lengths": [list(pair) for pair in capsule.lengths],
         "text": text,
         "engine": capsule.engine,
         "device": capsule.device[:LONGEST_NOTE],
@@ -125,6 +135,7 @@ def read_capsule(content: str) -> Capsule:
         tinygpt=name_of(stated["tinygpt"], "tinygpt"),
         title=name_of(stated["title"], "title"),
         config=config_of(stated["config"]),
+        lengths=lengths_of(stated["lengths"], steps),
         text=text_facts(stated["text"]),
         engine=name_of(stated["engine"], "engine"),
         device=name_of(stated["device"], "device", LONGEST_NOTE),
@@ -137,6 +148,8 @@ def read_capsule(content: str) -> Capsule:
 
 
 def check_replayable(capsule: Capsule) -> None:
+    if capsule.lengths[-1][1] != capsule.config.train.steps:
+        raise TinyGPTError("the last of the capsule's lengths is not that of its config: it is damaged")
     check_corpus(capsule.config, capsule.text.train)
     if capsule.steps > capsule.config.train.steps:
         raise TinyGPTError(
@@ -175,6 +188,28 @@ def text_facts(value: "Any") -> TextFacts:
         train=whole(stated["train"], "text.train", 1, size),
         budget=whole(stated["budget"], "text.budget", 0, LARGEST_TEXT),
     )
+
+
+def lengths_of(value: "Any", steps: int) -> "list[list[int]]":
+    if not isinstance(value, list) or not 1 <= len(value) <= MOST_LOSSES:
+        raise TinyGPTError("the capsule's lengths are no list, or too long a one: it is damaged")
+    lengths: list[list[int]] = []
+    for pair in value:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise TinyGPTError(f"the capsule tells of a length {quoted(pair)}, which is none: it is damaged")
+        low = lengths[-1][0] + 1 if lengths else 0
+        step = whole(pair[0], "the step of a length", low, steps if lengths else 0)
+        lengths.append([step, whole(pair[1], "a length", 1, 10**9)])
+    return lengths
+
+
+def lengths_with(config: RunConfig, changes: "Sequence[Sequence[int]]", steps: int) -> "list[list[int]]":
+    """From (step, length before, length behind it) of each change; one behind `steps` has not come yet."""
+    made = sorted([list(change) for change in changes if 0 < change[0] < steps])
+    lengths = [[0, made[0][1] if made else config.train.steps]]
+    for step, _, length in made:
+        lengths = [pair for pair in lengths if pair[0] < step] + [[step, length]]
+    return lengths
 
 
 def losses_of(value: "Any", steps: int) -> list[float]:

@@ -251,10 +251,11 @@ class Trainer:
         self.pace.add(done, seconds, now)
         steps = self.pace.fitting(self.config.train, step, now)
         if steps != self.config.train.steps:
+            before = self.config.train.steps
             self.config = self.config.replace(steps=steps)
             self.engine.retime(steps)
             self.progress.validation_due = self.validates_at(step)
-            self.host.emit({"event": "retime", "step": step, "steps": steps})
+            self.host.emit({"event": "retime", "step": step, "steps": steps, "before": before})
 
     def validates_at(self, step: int) -> bool:
         train = self.config.train

@@ -5,7 +5,15 @@ import json
 
 from tinygpt import __version__
 from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_text, stretch
-from tinygpt.core.capsule.content import Capsule, TextFacts, encode_capsule, read_capsule, told_steps, trace_of
+from tinygpt.core.capsule.content import (
+    Capsule,
+    TextFacts,
+    encode_capsule,
+    lengths_with,
+    read_capsule,
+    told_steps,
+    trace_of,
+)
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
@@ -18,23 +26,29 @@ if TYPE_CHECKING:
 
 
 def made(request: str) -> str:
-    """Of {"title", "text", "config", "step", "tokensSeen", "engine", "devices", "weights", "rows"}, each row a
-    step with its loss and rate: {"capsule"}, or {"error"}."""
+    """Of {"title", "text", "config", "step", "tokensSeen", "engine", "devices", "weights", "rows", "retimed"}:
+    {"capsule"}, or {"error"}.
+
+    A row is a step with its loss and rate; `retimed` has steps behind which the run had another length, with both.
+    """
     asked = json.loads(request)
     config = RunConfig(ModelConfig(**asked["config"]["model"]), TrainConfig(**asked["config"]["train"]))
+    lengths = lengths_with(config, asked["retimed"], asked["step"])
+    config = config.replace(steps=lengths[-1][1])
     text, devices = asked["text"], asked["devices"]
     try:
         capsule = Capsule(
             tinygpt=__version__,
             title=asked["title"],
             config=config,
+            lengths=lengths,
             text=TextFacts(
                 text["name"], text["sha256"], text["bytes"], train_bytes(text["bytes"], config.train.val_fraction), 0
             ),
             engine=asked["engine"],
             device=one_device(devices),
             steps=asked["step"],
-            losses=trace_of(config, asked["rows"], asked["step"], asked["tokensSeen"]),
+            losses=trace_of(config, lengths, asked["rows"], asked["step"], asked["tokensSeen"]),
             weights=asked["weights"],
         )
         return json.dumps({"capsule": encode_capsule(capsule)})
@@ -101,7 +115,7 @@ class Replay:
                 page.emit(json.dumps({"event": "replayed", "rows": rows}))
 
             page.emit(json.dumps({"event": "replaying", "engine": engine.describe(), "steps": self.last}))
-            reached = await replay(engine, 0, self.last, page.now, told)
+            reached = await replay(engine, capsule.lengths, 0, self.last, page.now, told)
             whole = reached == capsule.steps
             weights = await page.digest(json.dumps(engine.vector_places("weights"))) if whole else None
             verdict = comparison.verdict(None if weights is None else str(weights))

@@ -17,6 +17,7 @@ export async function capsuleOf(id: string, shelf: Shelf, python: Python): Promi
   if (!model || !meta) throw new Error("this run is not kept yet; train it a little longer");
   const file = await ModelFile.open(model.bytes, python.reader);
   const { config, progress } = file.front;
+  const events = eventsIn(await folder.events(model.record.events));
   const { engine, devices } = model.record as { engine?: string; devices?: string[] };
   const request = {
     title: meta.title,
@@ -27,7 +28,8 @@ export async function capsuleOf(id: string, shelf: Shelf, python: Python): Promi
     engine: engine ?? "",
     devices: devices ?? [""],
     weights: await file.weightsDigest(),
-    rows: stepsIn(await folder.events(model.record.events)),
+    rows: stepsIn(events),
+    retimed: events.flatMap((event) => (event.event === "retime" ? [[event.step, event.before, event.steps]] : [])),
   };
   const told = JSON.parse(python.capsules.made(JSON.stringify(request))) as { capsule: object } | { error: string };
   if ("error" in told) throw new Error(told.error);
@@ -35,13 +37,15 @@ export async function capsuleOf(id: string, shelf: Shelf, python: Python): Promi
   return { name, blob: new Blob([`${JSON.stringify(told.capsule, null, 1)}\n`], { type: "application/json" }) };
 }
 
+function eventsIn(bytes: Bytes): CoreEvent[] {
+  const lines = new TextDecoder().decode(bytes).split("\n").filter(Boolean);
+  return lines.map((line) => JSON.parse(line) as CoreEvent);
+}
+
 /** Of each step its loss and rate. */
-function stepsIn(events: Bytes): [step: number, loss: number, lr: number][] {
-  const lines = new TextDecoder().decode(events).split("\n").filter(Boolean);
-  return lines.flatMap((line) => {
-    const event = JSON.parse(line) as CoreEvent;
-    return event.event === "steps" ? event.rows.map(([step, loss, , lr]): [number, number, number] => [step, loss, lr]) : [];
-  });
+function stepsIn(events: CoreEvent[]): [step: number, loss: number, lr: number][] {
+  const blocks = events.filter((event) => event.event === "steps");
+  return blocks.flatMap(({ rows }) => rows.map(([step, loss, , lr]): [number, number, number] => [step, loss, lr]));
 }
 
 function opened(capsule: Bytes, python: Python, more: object = {}): { replay: Replay; facts: CapsuleFacts } {

@@ -137,7 +137,7 @@ export type CoreEvent =
   | { event: "measuring"; steps: number } // that were read of an engine so far
   | { event: "replaying"; engine: string; steps: number } // what computes, and how far
   | { event: "replayed"; rows: [step: number, here: number, told: number | null][] } // a block of steps, with the capsule's losses
-  | { event: "retime"; step: number; steps: number } // a run within a budget has another length
+  | { event: "retime"; step: number; steps: number; before: number } // a run within a budget has another length
   | { event: "verdict"; predicted: Expected; reached: number; retimed?: number; off: number }; // how good a prediction was
 
 /** A validation loss to expect; about nineteen of twenty runs end from low to high. */

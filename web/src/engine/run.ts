@@ -209,7 +209,7 @@ export class Run implements Page {
     const event = JSON.parse(text) as CoreEvent;
     say({ type: "event", event });
     if (event.event === "steps") this.keeper?.note(event.rows.at(-1)![0], text);
-    else if (event.event === "eval" || event.event === "sample" || event.event === "advice") this.keeper?.note(event.step, text);
+    else if (event.event === "eval" || event.event === "sample" || event.event === "advice" || event.event === "retime") this.keeper?.note(event.step, text);
   }
 
   stopping(): boolean {
