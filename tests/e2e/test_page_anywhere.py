@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tinygpt.hosting import SERVICE_WORKER, write_service_worker
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.xdist_group("page-kept")
 PLACE = "some/where/"
 KEPT = """async () => {
     const found = {};

@@ -16,7 +16,7 @@ from tinygpt.core.capsule.compare import DRIFT_LIMIT
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from cli_helpers import CALM, TINY, succeed, tinygpt
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.xdist_group("page-kept")
 
 POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
 
@@ -90,6 +90,7 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     assert tinygpt("replay", theirs, "--file", text, "--threads", "1").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_run_of_the_terminal_is_proved_on_webgpu(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
     text, run = tmp_path / "poem.txt", tmp_path / "run"
     text.write_text(POEM)

@@ -19,7 +19,7 @@ from tinygpt.looking.inside import Look, look_into
 from tinygpt.looking.origins import Source, origins_of
 from tinygpt.looking.parts import scaled_model
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.xdist_group("page-kept")
 HEAR = """
 const Plain = Worker;
 window.Worker = class extends Plain {
@@ -133,6 +133,7 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
 
 
+@pytest.mark.slow
 def test_what_is_seen_is_the_model_that_trains_on_a_gpu(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
     page = open_webgpu_page(prepare=lambda page: page.add_init_script(HEAR))
     go_on_with_webgpu(page, untrained(tmp_path / "untrained.tinygpt"))

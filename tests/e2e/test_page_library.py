@@ -17,7 +17,7 @@ from tinygpt.core.run.sampler import generate
 from tinygpt.engines.native import native_engine
 from tinygpt.formats import load_tinygpt
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.xdist_group("page-kept")
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 
 

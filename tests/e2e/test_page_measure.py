@@ -8,7 +8,7 @@ import pytest
 from page_helpers import OpenPage, press, step, stop, wait_for_step
 from playwright.sync_api import Page, Worker, expect
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.xdist_group("page-kept")
 
 
 def engines(page: Page) -> list[Worker]:

@@ -35,7 +35,7 @@ from tinygpt.engines.runner import find_chromium
 from tinygpt.formats import Checkpoint, load_tinygpt
 from tinygpt.server import Site
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.xdist_group("page-kept")
 
 EVENTS = """
 async () => {

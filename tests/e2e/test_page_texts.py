@@ -19,7 +19,7 @@ from tinygpt.data.survey import survey
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from fake_datasets_server import FakeDatasetsServer, Reply
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = pytest.mark.xdist_group("page-kept")
 HOSTILE = "<img src=x onerror=\"document.title='caught'\"><script>document.title='caught'</script>"
 
 
