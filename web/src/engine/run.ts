@@ -1,12 +1,11 @@
 // A model in a player, with the Python that drives it: it trains, writes, is saved, and goes back to what was kept of it.
-import * as assets from "./assets.ts";
-import type { GpuPlaybook, Place, Player, Playbook } from "./contract.ts";
+import type { Place, Player } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
-import { GpuPlayer } from "./gpuplayer.ts";
 import { ModelFile, type Reader, writeModelFile } from "./modelfile.ts";
+import { makePlayer, startValues } from "./players.ts";
 import type { CoreEvent, FromWorker, SavedFile, ToWorker } from "./protocol.ts";
 import { type Bridge, bridge, lastLine, type Page, type Plan, type Request, sentence, type Session } from "./python.ts";
-import { type WasmOptions, WasmPlayer } from "./wasmplayer.ts";
+import type { WasmOptions } from "./wasmplayer.ts";
 import type { Keeper } from "../storage/keeper.ts";
 import type { KeepOrder } from "../storage/shelf.ts";
 
@@ -19,6 +18,7 @@ export interface Kept {
 }
 
 export const say = (message: FromWorker, transfer: Transferable[] = []): void => postMessage(message, { transfer });
+export const tellProgress = (made: number, of: number): void => say({ type: "progress", made, of });
 
 export class Run implements Page {
   training = false;
@@ -173,7 +173,7 @@ export class Run implements Page {
   // --- what Python asks of the page
   async open(playbook: string): Promise<Bridge> {
     try {
-      this.player = await this.makePlayer(JSON.parse(playbook));
+      this.player = await makePlayer(JSON.parse(playbook), this.gpu, this.options, tellProgress);
     } catch (error) {
       this.fault = error;
       throw error;
@@ -181,21 +181,7 @@ export class Run implements Page {
     return bridge(this.player, () => this.lost !== null, (error) => (this.fault = error));
   }
 
-  private makePlayer(playbook: unknown): Promise<Player> {
-    const { kernels, shaders } = assets;
-    const onProgress = (made: number, of: number): void => say({ type: "progress", made, of });
-    if (this.gpu) return GpuPlayer.create(this.gpu, playbook as GpuPlaybook, shaders, onProgress);
-    return WasmPlayer.create(playbook as Playbook, { kernels, ...this.options });
-  }
-
-  /** What a program that draws start values leaves at these places. */
-  async startValues(playbook: string, places: string): Promise<Uint8Array<ArrayBuffer>> {
-    const player = await WasmPlayer.create(JSON.parse(playbook) as Playbook, { kernels: assets.kernels, threads: 1 });
-    await player.run("init", 1);
-    const drawn = await player.read(JSON.parse(places) as Place[]);
-    player.close();
-    return drawn;
-  }
+  readonly startValues = startValues;
 
   zeros(size: number): Uint8Array<ArrayBuffer> {
     return new Uint8Array(size);

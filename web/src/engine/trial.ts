@@ -1,19 +1,18 @@
 // An engine of its own for what is only tried: Python drives it, and the model in hand is not touched.
 import { digest } from "../storage/shelf.ts";
-import * as assets from "./assets.ts";
-import type { GpuPlaybook, Place, Playbook, Player } from "./contract.ts";
+import type { Place, Player } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
-import { GpuPlayer } from "./gpuplayer.ts";
+import { makePlayer, startValues } from "./players.ts";
 import type { CoreEvent } from "./protocol.ts";
 import { type Bridge, bridge, lastLine, type TrialPage } from "./python.ts";
-import { say } from "./run.ts";
-import { WasmPlayer } from "./wasmplayer.ts";
+import { say, tellProgress } from "./run.ts";
 
 export class Trial implements TrialPage {
   private readonly gpu: Gpu | null;
   private readonly threads: number; // of WebAssembly; 0: all
   private player: Player | null = null;
   private fault: unknown = null;
+  private stopped = false;
 
   /** The GPU, if there is one, is the trial's from here on. */
   constructor(gpu: Gpu | null, threads: number) {
@@ -37,7 +36,7 @@ export class Trial implements TrialPage {
 
   async open(playbook: string): Promise<Bridge> {
     try {
-      this.player = await this.makePlayer(JSON.parse(playbook));
+      this.player = await makePlayer(JSON.parse(playbook), this.gpu, { threads: this.threads }, tellProgress);
     } catch (error) {
       this.fault = error;
       throw error;
@@ -45,19 +44,7 @@ export class Trial implements TrialPage {
     return bridge(this.player, () => this.gpu?.brokenBy != null, (error) => (this.fault = error));
   }
 
-  private makePlayer(playbook: unknown): Promise<Player> {
-    const { kernels, shaders } = assets;
-    if (this.gpu) return GpuPlayer.create(this.gpu, playbook as GpuPlaybook, shaders, (made, of) => say({ type: "progress", made, of }));
-    return WasmPlayer.create(playbook as Playbook, { kernels, threads: this.threads });
-  }
-
-  async startValues(playbook: string, places: string): Promise<Uint8Array<ArrayBuffer>> {
-    const player = await WasmPlayer.create(JSON.parse(playbook) as Playbook, { kernels: assets.kernels, threads: 1 });
-    await player.run("init", 1);
-    const drawn = await player.read(JSON.parse(places) as Place[]);
-    player.close();
-    return drawn;
-  }
+  readonly startValues = startValues;
 
   async digest(places: string): Promise<string> {
     return digest(await this.player!.read(JSON.parse(places) as Place[]));
@@ -75,8 +62,12 @@ export class Trial implements TrialPage {
     say({ type: "event", event: JSON.parse(text) as CoreEvent });
   }
 
-  /** Whoever does not want it any more ends the worker. */
   stopping(): boolean {
-    return false;
+    return this.stopped;
+  }
+
+  /** It is not wanted any more. A worker that is there for nothing else can be ended instead. */
+  stop(): void {
+    this.stopped = true;
   }
 }

@@ -2,7 +2,7 @@
 import * as assets from "./assets.ts";
 import { inspected, replayed } from "./capsules.ts";
 import { capabilities, reportedMemory } from "./features.ts";
-import { Choosing } from "./budget.ts";
+import { choose } from "./budget.ts";
 import { Gpu } from "./gpu.ts";
 import { Looker } from "./inside.ts";
 import { measured } from "./measure.ts";
@@ -13,6 +13,7 @@ import { lastLine, type Plan, type Python, type Session } from "./python.ts";
 import { type Kept, Run, say } from "./run.ts";
 import { checkedRun, Librarian } from "./library.ts";
 import { advised, leave, surveyed, visit } from "./texts.ts";
+import type { Trial } from "./trial.ts";
 import type { WasmOptions } from "./wasmplayer.ts";
 import { openFiles } from "../storage/files.ts";
 import { Keeper } from "../storage/keeper.ts";
@@ -39,7 +40,7 @@ let librarian: Librarian;
 let run: Run | null = null;
 let looker: Looker;
 let keeper: Keeper | null = null; // of the model in hand, where that is a run's
-let choosing: Choosing | null = null;
+let choosing: Trial | null = null; // of a run that is to end in time
 
 async function prepare(wish: Wish): Promise<Prepared> {
   const { resume } = wish;
@@ -92,11 +93,9 @@ async function hold(next: Keeper | null): Promise<void> {
 
 /** What to start where a time was given instead of a size; null: nothing, it was stopped. */
 async function within(seconds: number, start: Start): Promise<Wish | null> {
-  choosing = new Choosing();
   try {
     const text = await textOf(start.text);
-    const answer = await choosing.choose(start, seconds, text, python);
-    if ("error" in answer) throw new Error(answer.error);
+    const answer = await choose(start, seconds, text, python, (trial) => (choosing = trial));
     if ("stopped" in answer) return null;
     const { preset, recipe, changes, budget } = answer.request;
     return { ...start, text, preset, recipe, changes, ...(budget ? { budget } : {}) };
