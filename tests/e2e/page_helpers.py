@@ -64,6 +64,11 @@ def is_complaint(said: ConsoleMessage, beyond: tuple[str, ...]) -> bool:
     return said.type == "error" and not (beyond and said.location["url"].startswith(beyond))
 
 
+def view_names(page: Page) -> list[str]:
+    """Of the tabs, so that a new view is among them."""
+    return page.locator("nav[aria-label=Views] a").evaluate_all("links => links.map(({ hash }) => hash.slice(1))")
+
+
 def stat(page: Page, name: str) -> str:
     return page.locator(f"[data-stat='{name}'] dd").first.inner_text()
 

@@ -1,0 +1,122 @@
+"""Everyone can use it: axe-core finds no grave fault in any view, dark or light, and keys alone train a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from page_helpers import OpenPage, press, view_names, wait_for_step
+from playwright.sync_api import Page, expect
+
+from tinygpt.site import WEB
+
+pytestmark = pytest.mark.xdist_group("page")
+AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
+GRAVE = """async () => {
+  const { violations } = await axe.run({ resultTypes: ["violations"] });
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
+}"""
+FOCUSED = """() => {
+  const focused = document.activeElement;
+  let around = focused;  // a row of the table stands for its button
+  while (around && getComputedStyle(around).outlineStyle === "none") around = around.parentElement;
+  return { html: focused.outerHTML.slice(0, 200), name: focused.innerText ?? "", seen: around !== null };
+}"""
+Scheme = Literal["light", "dark"]
+PHONE = {"width": 390, "height": 844}
+
+
+def grave_faults(page: Page, state: str, schemes: tuple[Scheme, ...] = ("light", "dark")) -> Iterator[str]:
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        for fault in page.evaluate(GRAVE):
+            yield f"{state}, {scheme}: {fault}"
+
+
+def show(page: Page, view: str) -> None:
+    page.evaluate("view => { location.hash = view }", view)
+    page.wait_for_selector(f"nav a[href='#{view}'][aria-current]")
+
+
+def use(page: Page, view: str, folder: Path) -> None:
+    """Bring a view that a model is in hand for into a state with much to see."""
+    if view == "train":
+        page.locator("summary", has_text="Settings").click()
+        page.get_by_label("Hugging Face").check()
+        (folder / "bad.tinygpt").write_bytes(b"no model at all")
+        page.locator("input[accept='.tinygpt']").set_input_files(folder / "bad.tinygpt")
+        expect(page.get_by_role("alert")).to_contain_text("cannot be loaded")
+    elif view == "write":
+        page.get_by_label("length", exact=True).fill("20")
+        press(page, "Write")
+        expect(page.locator("[data-pace]")).to_contain_text("20 bytes")
+        page.locator(".panes pre").press("ArrowRight")
+        expect(page.get_by_role("list", name="What could come next")).to_be_visible()
+    elif view == "inside":
+        expect(page.locator("[data-inside=attention]")).to_be_visible()
+    elif view == "library":
+        page.get_by_role("checkbox").first.check()
+
+
+def test_no_view_has_a_grave_fault_and_none_is_wider_than_a_phone(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page(view="start")
+    page.evaluate(AXE.read_text())
+    faults: list[str] = []
+    for view in view_names(page):
+        show(page, view)
+        faults += grave_faults(page, f"{view}, fresh", ("light",))
+    show(page, "train")
+    page.get_by_label("tiny", exact=True).check()
+    press(page, "Train")
+    wait_for_step(page, 5)
+    expect(page.locator("article pre").first).not_to_be_empty()
+    faults += grave_faults(page, "train, under way")
+    press(page, "Stop")
+    page.wait_for_selector("[data-kept]:not([data-kept=''])")
+    for view in view_names(page):
+        show(page, view)
+        use(page, view, tmp_path)
+        faults += grave_faults(page, f"{view}, in use")
+        page.set_viewport_size(PHONE)
+        faults += grave_faults(page, f"{view}, on a phone", ("dark",))
+        if (wide := page.evaluate("document.documentElement.scrollWidth")) > PHONE["width"]:
+            faults.append(f"{view} is {wide} wide on a phone")
+        page.set_viewport_size({"width": 1280, "height": 720})
+    assert not faults
+
+
+def tab_to(page: Page, name: str) -> None:
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(FOCUSED)
+        assert focused["seen"], focused
+        if focused["name"] == name:
+            return
+    raise AssertionError(f"keys do not lead to {name}")
+
+
+def test_keys_alone_lead_from_the_start_to_a_model(open_page: OpenPage) -> None:
+    page = open_page(view="start")
+    tab_to(page, "Train for 3 minutes")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Train", exact=True)).to_be_focused()  # the button has left with its view
+    expect(page.get_by_role("status").first).to_contain_text(re.compile(r"Measuring this machine: \w+ would make"))
+    tab_to(page, "Stop")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-phase=idle]")
+    expect(page.get_by_role("alert").first).to_contain_text("stopped before anything had begun")
+    page.locator("input[name=preset]:checked").focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_label("tiny", exact=True)).to_be_checked()
+    tab_to(page, "Train")
+    page.keyboard.press("Enter")
+    wait_for_step(page, 20)
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-phase=idle]")
+    expect(page.get_by_role("status").first).to_contain_text("Stopped at step")
