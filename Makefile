@@ -14,7 +14,6 @@ ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -pri
 
 .PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan qemu train models law play wheel clean
 .NOTPARALLEL:  # one install makes several stamps
-.NOTPARALLEL:  # one install makes several stamps
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12

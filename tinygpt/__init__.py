@@ -4,11 +4,12 @@ TYPE_CHECKING = False  # MicroPython reads this file too, and has no typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from tinygpt.api import Model, corpus, load, look, train
+    from tinygpt.api import Model, corpus, load, look
     from tinygpt.notebook import LiveCurve
+    from tinygpt.training import resume, train
 
 __version__ = "0.1.0"
-__all__ = ["LiveCurve", "Model", "__version__", "corpus", "load", "look", "train"]
+__all__ = ["LiveCurve", "Model", "__version__", "corpus", "load", "look", "resume", "train"]
 
 
 def __getattr__(name: str) -> "Any":
@@ -17,4 +18,5 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'tinygpt' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module("tinygpt.notebook" if name == "LiveCurve" else "tinygpt.api"), name)
+    module = {"LiveCurve": "notebook", "resume": "training", "train": "training"}.get(name, "api")
+    return getattr(import_module(f"tinygpt.{module}"), name)

@@ -7,35 +7,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from tinygpt.core.config import LoraConfig, RunConfig, SampleConfig
-from tinygpt.core.corpus import check_corpus
+from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, adapting, cut_short, default_corpus, fine_tuning
-from tinygpt.core.presets import preset as preset_run
-from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.contract import Engine, run_now
 from tinygpt.core.run.desk import ROWS, Desk
-from tinygpt.core.run.exam import exam_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.sampler import Text
-from tinygpt.core.run.trainer import Host, Trainer
-from tinygpt.core.run.watching import Watcher
 from tinygpt.core.text import StreamDecoder, decode
 from tinygpt.data import load_corpus
 from tinygpt.data.corpus import Corpus
-from tinygpt.engines.base import State
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.formats import Checkpoint, save_tinygpt
 from tinygpt.formats.adapter_file import Adapter, load_adapter, merged, save_adapter
-from tinygpt.formats.checkpoint import weights_alone, weights_sha256
+from tinygpt.formats.checkpoint import weights_alone
 from tinygpt.models import load_model, locate_adapter
+from tinygpt.running.beginning import kept_name
+from tinygpt.running.given import text_of
 
 if TYPE_CHECKING:
     from tinygpt.engines.base import FloatArray
@@ -47,20 +40,21 @@ def stops_of(stop: str | Sequence[str]) -> tuple[bytes, ...]:
     return tuple(text.encode() for text in ([stop] if isinstance(stop, str) else stop))
 
 
-Event = dict[str, Any]  # as `tinygpt train --json` prints them: step, eval, exam, sample, checkpoint, advice
-OnEvent = Callable[[Event], object]
-
-
 class Model:
     """A model that writes and judges texts. Its engine opens at first use; `close`, or the end of a `with`, gives its
     memory and threads back."""
 
     def __init__(
-        self, checkpoint: Checkpoint, choice: EngineChoice | None = None, adapter: Adapter | None = None
+        self,
+        checkpoint: Checkpoint,
+        choice: EngineChoice | None = None,
+        adapter: Adapter | None = None,
+        source: str = "",
     ) -> None:
-        """`adapter` is what was merged into the checkpoint's weights."""
+        """`adapter` is what was merged into the checkpoint's weights, `source` where the model lies, if anywhere."""
         self.checkpoint = checkpoint
         self.adapter = adapter
+        self.source = source
         self._choice = choice or EngineChoice()
         self._engine: Engine | None = None
 
@@ -198,7 +192,7 @@ def load(
     """
     choice, checkpoint = EngineChoice(engine, device=device, threads=threads), load_model(model)
     if adapter is None:
-        return Model(checkpoint, choice)
+        return Model(checkpoint, choice, source=kept_name(model))
     found = load_adapter(locate_adapter(adapter))
     return Model(merged(checkpoint, found, checkpoint), choice, found)
 
@@ -225,7 +219,7 @@ def look(
     read = text.encode() if isinstance(text, str) else text
     found = look_into(seen.checkpoint, read, name=name, window=window, byte=byte, tensors=tensors, choice=seen._choice)
     if origins is not None:
-        learned = origins if isinstance(origins, Corpus) else text_for(seen.config, origins)
+        learned = origins if isinstance(origins, Corpus) else text_of(origins)
         train_text, val_text = learned.split(seen.config.train.val_fraction)
         source = Source(train_text)
         found.data["origins"] = as_data(origins_of(read, source, val_text), source, learned.name)
@@ -235,96 +229,3 @@ def look(
 def corpus(name: str | None = None, *, file: str | os.PathLike[str] | None = None, budget: int | None = None) -> Corpus:
     """A text by name, as `tinygpt data list` shows them, or of a file; unless one is named, the default one."""
     return load_corpus(name, file=None if file is None else Path(file), budget=budget)
-
-
-class MemoryHost(Host):
-    """Keeps the last and the best model in memory, and tells the caller what happens."""
-
-    def __init__(self, run: RunConfig, engine: Engine, data: dict[str, Any], on_event: OnEvent | None) -> None:
-        self.run, self.engine, self.data, self.on_event = run, engine, data, on_event
-        self.kept: dict[str, Checkpoint] = {}
-        self.stopping = False
-
-    def now(self) -> float:
-        return time.perf_counter()
-
-    def emit(self, event: Event) -> None:
-        if self.on_event is not None and self.on_event(event) is False:
-            self.stopping = True
-
-    def should_stop(self) -> bool:
-        return self.stopping
-
-    async def save(self, kind: str, state: State, progress: Progress) -> None:
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        told = Progress.from_dict(progress.as_dict())
-        self.kept[kind] = Checkpoint(self.run, state, told, self.engine.name, self.data, saved_at=at)
-
-
-def train(
-    text: str | bytes | Corpus | None = None,
-    *,
-    preset: str | None = None,
-    recipe: str = DEFAULT_RECIPE,
-    init_from: Model | str | os.PathLike[str] | None = None,
-    lora: dict[str, Any] | None = None,
-    validation: str | bytes | None = None,
-    on_event: OnEvent | None = None,
-    watch: Sequence[str] = (),
-    watch_every: int | None = None,
-    engine: str = "auto",
-    device: str = "auto",
-    threads: int = 0,
-    **settings: Any,
-) -> Model:
-    """Train a model on a text, or on a corpus, and give back the best.
-
-    `settings` are those of the model and of its training, by the names that `tinygpt train` has. `on_event` is told of
-    every step, validation and sample, and ends the run by returning False. `validation` is a text of its own; else the
-    last part of the text is held out. `lora` has adapters trained on the model `init_from`, which stays as it is:
-    rank, alpha and targets, as far as the defaults will not do. `watch` names tensors of a step ("blocks.*.dqkv"),
-    which events "watch" tell of every `watch_every` steps, or as often as is validated.
-    """
-    base = init_from if init_from is None or isinstance(init_from, Model) else load(init_from)
-    run = cut_short(planned_run(preset, recipe, base, lora), settings)
-    source = text if isinstance(text, Corpus) else text_for(run, text)
-    train_text, val_text = source.split(run.train.val_fraction)
-    if validation is not None:
-        train_text, val_text = source.text, validation.encode() if isinstance(validation, str) else validation
-    check_corpus(run, len(train_text))
-    exam = exam_of(source.name, run.model.ctx)
-    choice = EngineChoice(engine, device=device, threads=threads)
-    begins = None if base is None or run.lora is not None else State(0, base.weights)
-    opened = make_engine(run, choice, begins, base.weights if base is not None and run.lora is not None else None)
-    every = watch_every or run.train.eval_every or run.train.steps
-    try:
-        watcher = Watcher(run, opened, watch, every) if watch else None
-        run_now(opened.load_corpus(train_text, val_text))
-        host = MemoryHost(run, opened, {"name": source.name, "sha256": source.sha256}, on_event)
-        knows = exam is None and run.lora is None
-        coach = coach_of(run, len(train_text), opened.replicas) if knows else None
-        sizes = len(train_text), len(val_text)
-        run_now(Trainer(run, opened, host, *sizes, coach=coach, exam=exam, watcher=watcher).run())
-    finally:
-        run_now(opened.close())
-    best = host.kept.get("best") or host.kept["last"]
-    if base is None or run.lora is None:
-        return Model(best, choice)
-    adapter = Adapter(source.name, weights_sha256(base.weights), best)
-    return Model(merged(base.checkpoint, adapter, best), choice, adapter)
-
-
-def planned_run(preset: str | None, recipe: str, base: Model | None, lora: dict[str, Any] | None) -> RunConfig:
-    if base is None:
-        if lora is not None:
-            raise TinyGPTError("adapters stand on a model: name it with init_from")
-        return preset_run(preset or DEFAULT_PRESET, recipe)
-    if preset is not None:
-        raise TinyGPTError("a run that begins with a model keeps its shape: leave the preset out")
-    return fine_tuning(base.config.model, recipe) if lora is None else adapting(base.config, LoraConfig(**lora))
-
-
-def text_for(run: RunConfig, text: str | bytes | None) -> Corpus:
-    if text is None:
-        return load_corpus(default_corpus(run.model))
-    return Corpus("your text", text.encode() if isinstance(text, str) else text, "a text that was given")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tinygpt.core.errors import TinyGPTError, nearest
+from tinygpt.core.file.header import left_out_sentence
 from tinygpt.files import faults_of
 from tinygpt.runs import ADAPTER, RunFolder
 from tinygpt.zoo import named
 
 if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
+
+
+Tell = Callable[[str], object]  # a sentence that the user should read
 
 
 class Located(NamedTuple):
@@ -76,6 +81,12 @@ def load_model(model: str | os.PathLike[str]) -> Checkpoint:
         return load_file(place.path)
     adapter = load_adapter(place.path)
     return merged(load_model(RunFolder(place.run).origin()), adapter, adapter.run)
+
+
+def tell_left_out(name: str | os.PathLike[str], model: Checkpoint, tell: Tell) -> None:
+    """Of a file that holds settings of a later version."""
+    if model.left_out:
+        tell(f"{os.fspath(name)}: {left_out_sentence(model.left_out)}")
 
 
 def locate_adapter(adapter: str | os.PathLike[str]) -> Path:

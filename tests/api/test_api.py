@@ -18,6 +18,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
+from tinygpt.runs import RunFolder
 
 ROOT = Path(__file__).parents[2]
 TEXT = "the big cat sat on the old mat. é \n" * 60
@@ -107,6 +108,40 @@ def test_it_goes_on_from_a_model_and_is_stopped(model: tinygpt.Model) -> None:
     assert {event["event"] for event in events} >= {"step", "checkpoint"}
     with pytest.raises(TinyGPTError, match="keeps its shape"):
         tinygpt.train(TEXT, init_from=model, preset="small")
+
+
+def test_a_run_is_kept_in_a_folder_and_gone_on_with_bit_for_bit(tmp_path: Path) -> None:
+    """As the command line makes it, and as if it had never been stopped; the text must be the same."""
+    settings = LEAST | {"eval_every": 10, "sample_every": 0, "schedule": "constant", "threads": 1}
+    through = tinygpt.train(TEXT, **settings, steps=30)
+
+    def until_ten(event: dict[str, object]) -> bool:
+        return event["event"] != "step" or event["step"] != 10
+
+    folder = tmp_path / "run"
+    tinygpt.train(TEXT, **settings, steps=30, out=folder, on_event=until_ten)
+    told = subprocess.run(
+        [sys.executable, "-m", "tinygpt", "train", "--resume", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert told.returncode and "say with --file where that text is now" in told.stderr
+    with pytest.raises(TinyGPTError, match="give it again"):
+        tinygpt.resume(folder)
+    with pytest.raises(TinyGPTError, match="is not the text of that run"):
+        tinygpt.resume(folder, TEXT + "more")
+    resumed = tinygpt.resume(folder, TEXT)
+    assert resumed.progress.step == through.progress.step and resumed.source == str(folder)
+    assert resumed.weights.tobytes() == through.weights.tobytes() == tinygpt.load(folder).weights.tobytes()
+    steps = [event["step"] for event in RunFolder(folder).read_metrics() if event["event"] == "step"]
+    assert steps == list(range(1, 31)) and (folder / "loss.png").exists()
+    with pytest.raises(TinyGPTError, match="it is finished"):
+        tinygpt.resume(folder, TEXT)
+    with pytest.raises(TinyGPTError, match="holds a run already"):
+        tinygpt.train(TEXT, **settings, out=folder)
+    adapted = tinygpt.train(TEXT, init_from=resumed, lora={"rank": 1}, steps=4, out=tmp_path / "lora", threads=1)
+    more = tinygpt.resume(tmp_path / "lora", TEXT, steps=6)
+    assert adapted.progress.step == 4 and more.progress.step == 6 and more.adapter is not None
+    with pytest.raises(TinyGPTError, match="save that model"):
+        tinygpt.train(TEXT, init_from=through, steps=4, out=tmp_path / "other")
 
 
 def test_settings_are_the_preset_s_by_the_recipe(model: tinygpt.Model) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cli_helpers import one_line_error, succeed, tinygpt
 
-from tinygpt.cli.settings import read_settings
 from tinygpt.core.budget.choose import FEWEST_STEPS, sizes
+from tinygpt.running.settings import read_settings
 
 SECONDS = 8
 

@@ -14,13 +14,13 @@ from cli_helpers import CALM, TINY, metrics, one_line_error, succeed, tinygpt
 from test_cli_resume import KILL_AT_THIRD_SAVE, last, process
 
 from tinygpt import zoo
-from tinygpt.cli.settings import read_settings
 from tinygpt.core.presets import DEFAULT_RECIPE, fine_tuning, preset_like
 from tinygpt.core.run.schedule import learning_rate
 from tinygpt.engines.auto import Here
 from tinygpt.formats import load_tinygpt, save_model, save_tinygpt
 from tinygpt.formats.checkpoint import vectors_of, weights_sha256
 from tinygpt.models import load_model
+from tinygpt.running.settings import read_settings
 from tinygpt.runs import RunFolder
 
 SHORT = ["--preset", "tiny", *TINY, *CALM]

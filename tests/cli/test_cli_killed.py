@@ -91,7 +91,7 @@ def test_killed_after_the_last_save_the_picture_is_made_good(
     text_file: Path, straight_run: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    killed_at("tinygpt.cli.training", "module", "draw", *train_arguments(text_file, run))
+    killed_at("tinygpt.running.session", "module", "draw", *train_arguments(text_file, run))
     assert not (run / "loss.png").exists()
     assert "it is finished" in succeed("train", "--resume", run).stdout
     assert_as_never_killed(run, straight_run)

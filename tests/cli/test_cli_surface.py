@@ -17,19 +17,19 @@ from typer.testing import CliRunner
 from tinygpt import __version__, data
 from tinygpt.cli import options
 from tinygpt.cli.app import app
-from tinygpt.cli.beginning import new_job
 from tinygpt.cli.charts import averaged, loss_chart, sparkline
-from tinygpt.cli.choices import NO_TEXT
 from tinygpt.cli.commands.presets import COLUMNS
 from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.display import duration, rate
-from tinygpt.cli.settings import TrainSettings, settings_of
 from tinygpt.core.config import LoraConfig, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset, preset_names, recipe_names, tuned
 from tinygpt.core.settings import Settings, real, text
 from tinygpt.data import Corpus
 from tinygpt.plots import smoothed
+from tinygpt.running.beginning import new_job
+from tinygpt.running.choices import NO_TEXT
+from tinygpt.running.settings import TrainSettings, settings_of
 
 COMMANDS = ["train", "sample", "sweep", "eval", "compare", "convert", "inspect", "presets", "play", "doctor", "lora"]
 COMMANDS += ["data"]
@@ -94,7 +94,7 @@ def test_defaults_beside_cores_settings() -> None:
 
 def test_settings_without_flags_are_cores() -> None:
     def of(name: str | None) -> TrainSettings:
-        return new_job(None, name, None, None, {"model": {}, "train": {}, "sample": {}}, TextFlags()).settings
+        return new_job({"model": {}, "train": {}, "sample": {}}, TextFlags().on, preset=name).settings
 
     assert [of(name).data.name for name in preset_names()] == ["shakespeare"] * 6 + ["shakespeare-full"] * 3
     settings = replace(of(None), data=NO_TEXT)
@@ -112,7 +112,7 @@ def test_preset_and_recipe_beside_a_file_state_what_they_state_and_leave_the_res
 
 
 def test_every_core_setting_can_be_set() -> None:
-    from tinygpt.cli.settings import parse_assignments
+    from tinygpt.cli.assignments import parse_assignments
 
     for section in (ModelConfig, TrainConfig, SampleConfig):
         for field in section.FIELDS:

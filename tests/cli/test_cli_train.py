@@ -14,9 +14,9 @@ import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, tinygpt
 
 from tinygpt.cli.reports import opening_words
-from tinygpt.cli.settings import read_settings
 from tinygpt.core.presets import preset
 from tinygpt.formats import load_tinygpt
+from tinygpt.running.settings import read_settings
 
 
 def arguments(text: Path, run: Path, *more: object, steps: int = 3) -> list[object]:
@@ -100,13 +100,13 @@ def test_options_of_the_model_by_flags_and_by_file(tmp_path: Path) -> None:
 
 
 def test_a_preset_flag_beside_a_file_brings_what_it_states(tmp_path: Path) -> None:
-    from tinygpt.cli.beginning import new_job
     from tinygpt.cli.corpora import TextFlags
+    from tinygpt.running.beginning import new_job
 
     config = tmp_path / "my.toml"
     config.write_text("[model]\nlayers = 1\n[train]\nlr = 0.01\n")
     changes: dict[str, dict[str, Any]] = {"model": {}, "train": {"steps": 7}, "sample": {}}
-    settings = new_job(config, "large", None, None, changes, TextFlags()).settings
+    settings = new_job(changes, TextFlags().on, config=config, preset="large").settings
     assert settings.run == preset("large").replace(lr=0.01, steps=7)
 
 

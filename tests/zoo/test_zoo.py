@@ -14,13 +14,13 @@ from cli_helpers import one_line_error, succeed, tinygpt
 from tiny_sums import SUMS, zoo_command
 
 from tinygpt import zoo
-from tinygpt.cli.settings import read_settings
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.data import load_corpus
 from tinygpt.formats import load_tinygpt, read_header
 from tinygpt.formats.checkpoint import weights_sha256
 from tinygpt.looking.origins import Source
 from tinygpt.models import load_model
+from tinygpt.running.settings import read_settings
 from tinygpt.zoo import table
 from tinygpt.zoo.copying import copied
 
@@ -121,7 +121,7 @@ def test_what_is_not_packed(made: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_is_planned_is_what_its_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[Any] = []
-    monkeypatch.setattr("tinygpt.cli.training.execute", lambda job, output: jobs.append(job))
+    monkeypatch.setattr("tinygpt.cli.training.execute", lambda job, *others: jobs.append(job))
     for row in table.PLANNED:
         settings = row.settings()
         succeed("train", *table.command_of(settings))

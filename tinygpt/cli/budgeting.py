@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from tinygpt.cli.corpora import Texts
 from tinygpt.cli.display import rate
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.budget.choose import Asked, Option, Survey, sizes
 from tinygpt.core.budget.facts import option_facts, tokens_of, verdict
 from tinygpt.core.budget.hardness import hardness
@@ -27,6 +25,8 @@ from tinygpt.engines.auto import Work
 from tinygpt.engines.auto import seconds as seconds_of
 from tinygpt.engines.machine import cores
 from tinygpt.engines.select import EngineChoice, make_engine, settle
+from tinygpt.running.settings import TrainSettings
+from tinygpt.running.texts import Texts
 
 # Settings that may be stated beside --minutes; all others are the recipe's, or chosen.
 FREE = ("batch", "dropout", "seed", "val_fraction", "keep_every")

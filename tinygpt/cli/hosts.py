@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Any
 
-from tinygpt.cli.display import Display
 from tinygpt.cli.interrupts import StopRequest
+from tinygpt.cli.journals import Journal
 from tinygpt.cli.output import Output
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.trainer import Diverged, Host, Trainer
+from tinygpt.cli.reports import RunReport
+from tinygpt.running.session import RunHost
+from tinygpt.running.settings import TrainSettings
+from tinygpt.runs import RunFolder
 
 FINAL_STEPS = 20  # the final train loss is the mean of so many
 
 
-class ScreenHost(Host):
-    """Shows the loop's events, and stops it when a signal asked for that or nobody can be shown them any more."""
+class ScreenHost(RunHost):
+    """Shows the loop's events, too, and stops it when a signal asked for that or nobody can be shown them any more."""
 
-    def __init__(self, output: Output, display: Display, stop: StopRequest) -> None:
-        self.output = output
-        self.display = display
-        self.stop = stop
-        self.last_losses: deque[float] = deque(maxlen=FINAL_STEPS)
+    def __init__(
+        self,
+        folder: RunFolder | None,
+        settings: TrainSettings,
+        output: Output,
+        stop: StopRequest,
+        report: RunReport,
+        journals: Sequence[Journal],
+    ) -> None:
+        super().__init__(folder, settings)
+        self.output, self.stop, self.report, self.journals = output, stop, report, journals
+        self.display = report.display
+        self.past = folder.read_metrics() if folder is not None else []
+        losses = [event["loss"] for event in self.past if event["event"] == "step"]
+        self.last_losses = deque(losses, maxlen=FINAL_STEPS)
 
-    def now(self) -> float:
-        return time.perf_counter()
+    def begins(self, steps: int) -> None:
+        self.display.begin(steps, self.past)
 
     def emit(self, event: dict[str, Any]) -> None:
+        super().emit(event)
+        for journal in self.journals:
+            journal.event(event)
         if event["event"] == "step":
             self.last_losses.append(event["loss"])
         self.display.event(event)
@@ -40,19 +53,10 @@ class ScreenHost(Host):
     def train_loss(self) -> float | None:
         return sum(self.last_losses) / len(self.last_losses) if self.last_losses else None
 
+    def ends(self) -> None:
+        super().ends()
+        self.display.end()
 
-def run_to_end(trainer: Trainer, on_end: Callable[[str], None]) -> str:
-    """Run the loop; `on_end` is told why it ended, whatever the reason, before an error goes on its way."""
-    reason = "failed"
-    try:
-        reason = run_now(trainer.run())
-    except (Diverged, KeyboardInterrupt) as ending:
-        reason = "diverged" if isinstance(ending, Diverged) else "interrupted"
-        raise
-    finally:
-        on_end(reason)
-    return reason
-
-
-def timestamp() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    def ended(self, reason: str) -> None:
+        self.report.settings = self.settings  # the run may have another length by now
+        self.report.ended(reason, self.train_loss())

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.running.settings import TrainSettings
 from tinygpt.runs import RunFolder
 
 # What an event's numbers are called there.

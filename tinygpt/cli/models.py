@@ -10,9 +10,8 @@ import typer
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.file.header import left_out_sentence
 from tinygpt.engines.select import EngineChoice, make_engine, settle
-from tinygpt.models import load_model, locate_adapter
+from tinygpt.models import load_model, locate_adapter, tell_left_out
 from tinygpt.runs import RUNS, newest_run
 
 if TYPE_CHECKING:
@@ -54,8 +53,7 @@ def open_model(path: Path, adapter: Path | None = None) -> Checkpoint:
 
 
 def warn_of_left_out(path: Path, checkpoint: Checkpoint) -> None:
-    if checkpoint.left_out:
-        Output().warn(f"{path}: {left_out_sentence(checkpoint.left_out)}")
+    tell_left_out(path, checkpoint, Output().warn)
 
 
 def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:

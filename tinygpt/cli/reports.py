@@ -6,12 +6,10 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
-from tinygpt.cli.corpora import Texts
 from tinygpt.cli.display import Display, duration
 from tinygpt.cli.exams import answer_lines, result_line
 from tinygpt.cli.models import with_reason
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import TrainSettings
 from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import corpus_advice
 from tinygpt.core.models.adapters import trained_count
@@ -19,13 +17,13 @@ from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.run.exam import ON_THE_WAY, SHOWN
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.text import REPLACEMENT, decode
+from tinygpt.running.session import Session
 from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
     from tinygpt.cli.budgeting import Foreseen
     from tinygpt.core.run.contract import Engine
-    from tinygpt.core.run.exam import Exam
     from tinygpt.data import Corpus
 
 OPENING_WORDS, OPENING_CHARACTERS = 3, 30
@@ -75,27 +73,20 @@ def judgement(verdict: dict[str, Any]) -> str:
 
 class RunReport:
     def __init__(
-        self,
-        output: Output,
-        settings: TrainSettings,
-        engine: Engine,
-        why: str,
-        texts: Texts,
-        folder: RunFolder | None,
+        self, output: Output, session: Session, folder: RunFolder | None, display: Display, foreseen: Foreseen | None
     ) -> None:
-        self.output = output
-        self.settings = settings
-        self.engine = engine
-        self.why = why  # of all engines that one
-        self.texts = texts
-        self.folder = folder
+        self.output, self.folder, self.display, self.foreseen = output, folder, display, foreseen
+        self.settings, self.engine, self.texts = session.settings, session.engine, session.texts
+        self.why = session.why  # of all engines that one
+        self.exam, self.progress = session.exam, session.progress
         self.where = shlex.quote(str(folder.path)) if folder is not None else ""
         self.started = time.monotonic()
         self.judged: dict[str, Any] | None = None  # how good the prediction was
 
-    def before(self, progress: Progress, display: Display, exam: Exam | None = None) -> None:
+    def before(self) -> None:
         """Model, machine, text, amount of work, and what does not fit."""
         run, model, train = self.settings.run, self.settings.run.model, self.settings.run.train
+        progress, exam = self.progress, self.exam
         count = trained_count(run)
         train_bytes, val_bytes = len(self.texts.train), len(self.texts.val)
         windows = train.batch * train.grad_accum * self.engine.replicas
@@ -127,29 +118,21 @@ class RunReport:
             start["lora"] = run.lora.as_dict()
         if self.texts.validation is not None:
             start["validation"] = corpus_facts(self.texts.validation)
-        display.event(start | self.where_event())
+        self.display.event(start | self.where_event())
 
-    def judge(self, reason: str, foreseen: Foreseen | None, reached: float | None, display: Display) -> None:
-        if foreseen is not None and reason == "finished" and reached is not None:
-            self.judged = foreseen.verdict(self.settings.run, reached)
-            display.event(self.judged)
-
-    def ended(self, reason: str, progress: Progress, train_loss: float | None, display: Display) -> None:
-        display.event(end_event(reason, progress, train_loss) | self.where_event())
+    def ended(self, reason: str, train_loss: float | None) -> None:
+        reached = self.progress.best_val
+        if self.foreseen is not None and reason == "finished" and reached is not None:
+            self.judged = self.foreseen.verdict(self.settings.run, reached)
+            self.display.event(self.judged)
+        self.display.event(end_event(reason, self.progress, train_loss) | self.where_event())
 
     def where_event(self) -> dict[str, Any]:
         return {"run": str(self.folder.path) if self.folder is not None else None}
 
-    def after(
-        self,
-        reason: str,
-        progress: Progress,
-        train_loss: float | None,
-        last: int,
-        exam: dict[str, Any] | None = None,
-    ) -> None:
-        """`train_loss` is the mean of the last so many steps, `exam` the last one's event."""
-        steps = self.settings.run.train.steps
+    def after(self, reason: str, train_loss: float | None, last: int) -> None:
+        """`train_loss` is the mean of the last so many steps."""
+        progress, exam, steps = self.progress, self.display.exam, self.settings.run.train.steps
         took = duration(time.monotonic() - self.started)
         self.output.say()
         if reason == "stopped":

@@ -6,21 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tinygpt.cli.choices import NO_TEXT, DataChoice
+from tinygpt.cli.assignments import find_setting, parse_value
 from tinygpt.cli.corpora import TextFlags
-from tinygpt.cli.settings import (
-    TrainSettings,
-    find_setting,
-    parse_value,
-    read_tables,
-    table,
-    typed,
-    typed_table,
-)
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset
 from tinygpt.engines.select import EngineChoice, changed
+from tinygpt.running.choices import NO_TEXT, DataChoice
+from tinygpt.running.settings import TrainSettings, read_tables, table, typed, typed_table
 from tinygpt.sweeps.plan import PRESET, RECIPE, Axis, Plan, Values
 
 TEXT_KEYS = ("data", "validation")

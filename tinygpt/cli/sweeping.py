@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from tinygpt.cli.corpora import OF_CONFIG, OF_RESUMED, Texts, open_texts, with_texts
+from tinygpt.cli.corpora import open_texts
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.output import Output
 from tinygpt.cli.sweep_display import sweep_display
@@ -22,6 +22,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.engines.machine import cores
 from tinygpt.engines.select import EngineChoice, make_engine, settle
+from tinygpt.running.texts import OF_CONFIG, OF_RESUMED, Texts, with_texts
 from tinygpt.runs import RUNS
 from tinygpt.sweeps.folder import SweepFolder, numbered, read_results
 from tinygpt.sweeps.plan import Plan, Run, described

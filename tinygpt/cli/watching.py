@@ -9,7 +9,7 @@ from tinygpt.cli.options import option
 from tinygpt.core.errors import TinyGPTError
 
 if TYPE_CHECKING:
-    from tinygpt.cli.training import Watch
+    from tinygpt.running.session import Watch
 
 Watched = Annotated[
     list[str] | None,
@@ -27,7 +27,7 @@ WatchEvery = Annotated[
 
 def watch_of(patterns: list[str] | None, every: int | None) -> Watch | None:
     """What these options ask for."""
-    from tinygpt.cli.training import Watch
+    from tinygpt.running.session import Watch
 
     if not patterns:
         if every is not None:

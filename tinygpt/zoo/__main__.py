@@ -19,10 +19,10 @@ from tinygpt.cli import options
 from tinygpt.cli.app import CONTEXT, OneLineErrors
 from tinygpt.cli.commands.evaluate import exact_choice
 from tinygpt.cli.output import Output, size_of
-from tinygpt.cli.resume import why_ended
-from tinygpt.cli.settings import read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.formats import load_tinygpt
+from tinygpt.running.resuming import why_ended
+from tinygpt.running.settings import read_settings
 from tinygpt.runs import RunFolder
 from tinygpt.zoo.packing import pack
 from tinygpt.zoo.table import command_of, planned

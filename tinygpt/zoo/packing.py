@@ -14,10 +14,9 @@ from typing import Any
 
 from tinygpt import zoo
 from tinygpt.cli.commands.evaluate import score, work_of
-from tinygpt.cli.corpora import OF_MEASURED, Texts, open_texts
+from tinygpt.cli.corpora import open_texts
 from tinygpt.cli.models import on_engine
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import TrainSettings, read_settings
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
@@ -33,6 +32,8 @@ from tinygpt.formats.checkpoint import weights_sha256
 from tinygpt.formats.plain_json import plain
 from tinygpt.looking.origins import Source
 from tinygpt.models import best_of
+from tinygpt.running.settings import TrainSettings, read_settings
+from tinygpt.running.texts import OF_MEASURED, Texts
 from tinygpt.runs import RunFolder
 from tinygpt.zoo.copying import LOOKED_AT, copied
 from tinygpt.zoo.table import command_line, plan_of, require_planned

@@ -6,11 +6,11 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tinygpt.cli.choices import NO_TEXT, DataChoice
-from tinygpt.cli.settings import PROMPT, TrainSettings
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.presets import cut_short, preset
+from tinygpt.running.choices import NO_TEXT, DataChoice
+from tinygpt.running.settings import PROMPT, TrainSettings
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ import typer
 
 from tinygpt import __version__
 from tinygpt.cli import options
-from tinygpt.cli.choices import DataChoice
 from tinygpt.cli.corpora import choose_data, open_corpus, open_texts
 from tinygpt.cli.models import open_model, with_reason
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import read_settings
 from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_text, stretch
 from tinygpt.core.capsule.content import (
     LARGEST_FILE,
@@ -32,6 +30,8 @@ from tinygpt.core.run.contract import run_now
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice, available_engines, make_engine, settle
 from tinygpt.files import decoded, faults_of, read_regular, replace
+from tinygpt.running.choices import DataChoice
+from tinygpt.running.settings import read_settings
 from tinygpt.runs import RunFolder, writing
 
 if TYPE_CHECKING:

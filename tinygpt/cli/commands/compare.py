@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from tinygpt.cli import options
-from tinygpt.cli.choices import DataChoice
 from tinygpt.cli.commands import evaluate
 from tinygpt.cli.commands import sample as sampling
 from tinygpt.cli.corpora import choose_data
@@ -22,6 +21,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.sampler import generate
 from tinygpt.core.text import decode
+from tinygpt.running.choices import DataChoice
 from tinygpt.terminal import printable
 
 EXAMPLES = """Examples:

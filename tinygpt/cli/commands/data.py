@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from tinygpt.cli import options
-from tinygpt.cli.choices import DataChoice
 from tinygpt.cli.corpora import choose_data, open_corpus
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.tasks import exercises, is_task
 from tinygpt.core.text import decode
+from tinygpt.running.choices import DataChoice
 from tinygpt.runs import writing
 from tinygpt.terminal import printable
 

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tinygpt.cli import options
-from tinygpt.cli.choices import NO_TEXT, DataChoice
-from tinygpt.cli.corpora import OF_MEASURED, choose_data, open_corpus, text_in
+from tinygpt.cli.corpora import choose_data, open_corpus
 from tinygpt.cli.exams import answer_lines, result_line
 from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
 from tinygpt.cli.parts import Ablate, Scale, with_parts
-from tinygpt.cli.settings import read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.exam import SHOWN, exam_facts, exam_of
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
 from tinygpt.models import locate
+from tinygpt.running.choices import NO_TEXT, DataChoice
+from tinygpt.running.settings import read_settings
+from tinygpt.running.texts import OF_MEASURED, text_in
 from tinygpt.runs import RunFolder, writing
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from tinygpt.cli import options
 from tinygpt.cli.charts import sparkline
-from tinygpt.cli.choices import NO_TEXT
 from tinygpt.cli.commands import evaluate
 from tinygpt.cli.corpora import choose_data
 from tinygpt.cli.models import ModelPath, on_engine, open_model
@@ -23,6 +22,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import a_few
 from tinygpt.core.run.contract import run_now
 from tinygpt.models import locate
+from tinygpt.running.choices import NO_TEXT
 from tinygpt.runs import RunFolder
 from tinygpt.terminal import printable
 

@@ -180,10 +180,11 @@ def written(checkpoint: Checkpoint, read: bytes, count: int, seed: int | None, c
 
 def learned_from(origins: str, model: Path, checkpoint: Checkpoint, text: bytes, output: Output) -> dict[str, Any]:
     """What of a text stands in the training part of a corpus, beside what of its held-out part does."""
-    from tinygpt.cli.choices import DataChoice
     from tinygpt.cli.commands.evaluate import own_texts
-    from tinygpt.cli.corpora import OF_MEASURED, full_path, open_corpus
+    from tinygpt.cli.corpora import open_corpus
     from tinygpt.looking.origins import Source, as_data, origins_of
+    from tinygpt.running.choices import DataChoice
+    from tinygpt.running.texts import OF_MEASURED, full_path
 
     if origins == OWN:
         choice = own_texts(model, checkpoint).data

@@ -10,17 +10,19 @@ from typing import Annotated
 import typer
 
 from tinygpt.cli import options
-from tinygpt.cli.choices import Origin
+from tinygpt.cli.assignments import parse_assignments
 from tinygpt.cli.corpora import TextFlags
+from tinygpt.cli.going_on import going_on
 from tinygpt.cli.models import MODEL_HELP, ModelPath, open_model, warn_of_left_out
 from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output, size_of
-from tinygpt.cli.settings import parse_assignments, read_settings
 from tinygpt.cli.watching import Watched, WatchEvery, watch_of
 from tinygpt.core.config import LoraConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.select import changed
 from tinygpt.models import locate_adapter
+from tinygpt.running.choices import Origin
+from tinygpt.running.settings import read_settings
 from tinygpt.runs import RunFolder
 
 lora = typer.Typer(help="LoRA: train a small adapter for a model, merge it, look at it.", no_args_is_help=True)
@@ -74,9 +76,8 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train adapters on another text: a run as `tinygpt train` makes them. The model itself is not changed."""
-    from tinygpt.cli.beginning import kept_name, new_adapter_job
-    from tinygpt.cli.resume import resumed_job
     from tinygpt.cli.training import execute
+    from tinygpt.running.beginning import kept_name, new_adapter_job, open_base
 
     changes = {"model": {}, "sample": {}, **stated}
     for section, values in parse_assignments(assignments or []).items():
@@ -90,19 +91,17 @@ def train(
         if resume is not None:
             if out is not None:
                 raise TinyGPTError(f"{resume} goes on in its own folder: leave out --out")
-            folder = held.enter_context(RunFolder.open(resume))
-            if read_settings(folder.config).run.lora is None:
+            if read_settings(RunFolder.open(resume).config).run.lora is None:
                 raise TinyGPTError(f"{resume} trains a whole model: go on with it by tinygpt train --resume {resume}")
-            if output.main:
-                folder.lock()
             moved = None if model is None else Origin(kept_name(model))
-            job = resumed_job(folder, changes, texts, output, moved)
+            job = going_on(resume, changes, texts, output, held, moved)
         elif model is None:
             raise TinyGPTError("which model? Name the one to adapt, or a run to go on with by --resume")
         else:
-            job = new_adapter_job(model, changes["lora"], changes, texts)
+            base = open_base(Origin(kept_name(model)), output.warn)
+            job = new_adapter_job(base, changes["lora"], changes, texts.on)
         settings = replace(job.settings, engine=changed(job.settings.engine, machine))
-        execute(replace(job, settings=settings, out=out, watch=watch_of(watch, watch_every)), output)
+        execute(replace(job, settings=settings, watch=watch_of(watch, watch_every)), output, out)
 
 
 @lora.command()

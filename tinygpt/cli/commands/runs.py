@@ -16,9 +16,9 @@ from tinygpt.cli.charts import Points, overlay
 from tinygpt.cli.display import duration
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import TrainSettings, read_settings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_RECIPE
+from tinygpt.running.settings import TrainSettings, read_settings
 from tinygpt.runs import RUNS, RunFolder, runs_in
 
 EXAMPLES = """Examples:

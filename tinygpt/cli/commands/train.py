@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Annotated
 
 from tinygpt.cli import options
+from tinygpt.cli.assignments import parse_assignments
 from tinygpt.cli.corpora import TextFlags
+from tinygpt.cli.going_on import going_on
 from tinygpt.cli.options import engine_changes, option, with_settings
 from tinygpt.cli.output import Output
-from tinygpt.cli.settings import parse_assignments
 from tinygpt.cli.watching import Watched, WatchEvery, watch_of
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, FINE_TUNING, tuned
 from tinygpt.engines.select import changed
-from tinygpt.runs import RunFolder
+from tinygpt.running.choices import Origin
 
 EXAMPLES = """Examples:
 
@@ -106,10 +107,9 @@ def train(
     quiet: options.Quiet = False,
 ) -> None:
     """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
-    from tinygpt.cli.beginning import new_job
     from tinygpt.cli.journals import check_journals
-    from tinygpt.cli.resume import resumed_file, resumed_job
     from tinygpt.cli.training import execute
+    from tinygpt.running.beginning import kept_name, new_job, open_base
 
     changes = {**stated, "sample": {}}
     for section, values in parse_assignments(assignments or []).items():
@@ -117,31 +117,26 @@ def train(
     machine = engine_changes(engine, device, precision, compile, threads)
     texts = TextFlags(data, file, budget, val_data, val_file)
     output = Output(json=json, quiet=quiet)
+    asked = None
     with ExitStack() as held:
         if minutes is not None:
             from tinygpt.cli.budgeting import asked_minutes
 
             others = {"--resume": resume, "--config": config, "--init-from": init_from}
             asked = asked_minutes(minutes, preset, recipe, changes, others)
-            job = replace(new_job(None, preset, recipe, None, changes, texts), minutes=asked)
-        elif resume is None:
-            job = new_job(config, preset, recipe, init_from, changes, texts)
+        if resume is None:
+            base = None if init_from is None else open_base(Origin(kept_name(init_from)), output.warn)
+            job = new_job(changes, texts.on, config=config, preset=preset, recipe=recipe, base=base, tell=output.warn)
         else:
             own = (("--preset", preset), ("--recipe", recipe), ("--config", config), ("--init-from", init_from))
             for flag, value in own:
                 if value is not None:
                     raise TinyGPTError(f"{flag} does not go with --resume: the run has its settings already")
-            if not resume.is_dir():
-                job = resumed_file(resume, changes, texts, output)
-            elif out is None:
-                folder = held.enter_context(RunFolder.open(resume))
-                if output.main:
-                    folder.lock()
-                job = resumed_job(folder, changes, texts, output)
-            else:
+            if out is not None and resume.is_dir():
                 raise TinyGPTError(
                     f"{resume} goes on in its own folder: leave out --out, or say --resume {resume}@last"
                 )
+            job = going_on(resume, changes, texts, output, held)
         settings = replace(job.settings, engine=changed(job.settings.engine, machine))
-        job = replace(job, settings=settings, out=out, journals=check_journals(log or []))
-        execute(replace(job, watch=watch_of(watch, watch_every)), output)
+        job = replace(job, settings=settings, watch=watch_of(watch, watch_every))
+        execute(job, output, out, asked, check_journals(log or []))

@@ -6,28 +6,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tinygpt.cli.beginning import Changes, open_origin
-from tinygpt.cli.choices import NO_TEXT, DataChoice, Origin
-from tinygpt.cli.corpora import TextFlags, text_in
-from tinygpt.cli.models import open_model, warn_of_left_out
-from tinygpt.cli.output import Output
-from tinygpt.cli.settings import TrainSettings, read_settings
-from tinygpt.cli.training import Job, draw
 from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset_like, recipe_like
 from tinygpt.core.run.progress import Progress
-from tinygpt.models import locate
+from tinygpt.models import Tell, load_model, locate, tell_left_out
+from tinygpt.running.beginning import Changes, WithTexts, open_base
+from tinygpt.running.choices import NO_TEXT, DataChoice, Origin
+from tinygpt.running.session import Job, draw
+from tinygpt.running.settings import TrainSettings, read_settings
+from tinygpt.running.texts import text_in
 from tinygpt.runs import RunFolder
 
 if TYPE_CHECKING:
     from tinygpt.formats import Checkpoint
 
 
+class NothingLeft(TinyGPTError):
+    """The run has done what it was to do."""
+
+
 def resumed_job(
-    folder: RunFolder, changes: Changes, texts: TextFlags, output: Output, moved: Origin | None = None
+    folder: RunFolder, changes: Changes, moved_texts: WithTexts, tell: Tell, moved: Origin | None = None
 ) -> Job:
     """`moved` is where the model lies now that the run began with."""
     settings = read_settings(folder.config).with_values("sample", changes["sample"])
@@ -42,14 +42,12 @@ def resumed_job(
             f"{folder.config} describes another model than the checkpoint beside it: undo the change to [model]"
         )
     if checkpoint is not None:
-        warn_of_left_out(folder.checkpoint("last"), checkpoint)
+        tell_left_out(folder.checkpoint("last"), checkpoint, tell)
     progress = Progress() if checkpoint is None else checkpoint.progress
-    if progress.step and output.main and not folder.plot.exists():
-        draw(folder, settings)  # the process before was killed
-    train = resumed_training(settings.run.train, changes["train"], progress, output)
-    settings = texts.moved(settings.with_values("train", train.as_dict()))
+    train = resumed_training(settings.run.train, changes["train"], progress, tell)
+    settings = moved_texts(settings.with_values("train", train.as_dict()))
     needed = settings.origin.model and (checkpoint is None or settings.run.lora is not None)
-    weights = open_origin(settings.origin)[0].state.w if needed else None
+    weights = open_base(settings.origin, tell).model.state.w if needed else None
     return Job(settings, folder=folder, resumed=checkpoint, weights=weights)
 
 
@@ -68,9 +66,10 @@ def last_of(folder: RunFolder, settings: TrainSettings) -> Checkpoint:
     return adapter.run
 
 
-def resumed_file(file: Path, changes: Changes, texts: TextFlags, output: Output) -> Job:
+def resumed_file(file: Path, changes: Changes, moved_texts: WithTexts, tell: Tell) -> Job:
     """A new run that goes on from where the file's stands."""
-    checkpoint, run = open_model(file), locate(file).run
+    checkpoint, run = load_model(file), locate(file).run
+    tell_left_out(file, checkpoint, tell)
     if not checkpoint.state.slots:
         raise TinyGPTError(
             f"{file} holds weights alone, and nothing of the optimizer to go on with: begin a run with them by "
@@ -78,9 +77,9 @@ def resumed_file(file: Path, changes: Changes, texts: TextFlags, output: Output)
         )
     checkpoint.config.model.going_on(**changes["model"])
     settings = settings_in(checkpoint) if run is None else read_settings(RunFolder(run).config)
-    train = resumed_training(checkpoint.config.train, changes["train"], checkpoint.progress, output)
+    train = resumed_training(checkpoint.config.train, changes["train"], checkpoint.progress, tell)
     settings = replace(settings, run=RunConfig(checkpoint.config.model, train))
-    settings = texts.moved(settings.with_values("sample", changes["sample"]))
+    settings = moved_texts(settings.with_values("sample", changes["sample"]))
     require_named(file, settings.data, checkpoint.data, "--data or --file")
     if settings.validation != NO_TEXT:
         require_named(file, settings.validation, checkpoint.data.get("validation"), "--val-data or --val-file")
@@ -107,16 +106,20 @@ def require_named(file: Path, text: DataChoice, facts: Any, flags: str) -> None:
         raise TinyGPTError(f"{file} {which}: say with {flags} where that is")
 
 
-def resumed_training(before: TrainConfig, changes: dict[str, Any], progress: Progress, output: Output) -> TrainConfig:
-    """The training settings to go on with; where nothing is left to do, a sentence and the end of the command."""
+def resumed_training(before: TrainConfig, changes: dict[str, Any], progress: Progress, tell: Tell) -> TrainConfig:
     train = before.going_on(**changes)
     ended = why_ended(train, progress)
     if ended:
-        output.hint(ended)
-        raise typer.Exit
+        raise NothingLeft(ended)
     if "steps" in changes and train.schedule == "cosine":
-        output.warn("with another number of steps the cosine schedule changes from here on")
+        tell("with another number of steps the cosine schedule changes from here on")
     return train
+
+
+def draw_missing(folder: RunFolder) -> None:
+    """The curve of a run whose process was killed before it could."""
+    if not folder.plot.exists() and folder.read_metrics():
+        draw(folder, read_settings(folder.config))
 
 
 def why_ended(train: TrainConfig, progress: Progress) -> str:

@@ -1,4 +1,4 @@
-"""All that `tinygpt train` can be told, as one value: read from TOML, changed by flags, written to config.toml.
+"""All that a run can be told, as one value: read from TOML, changed by flags, written to config.toml.
 
 Later ones win: core's defaults, the preset by its recipe, the TOML file, `--preset` and `--recipe` given beside a file,
 the other flags.
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinygpt.cli.choices import NO_TEXT, START_VALUES, DataChoice, Origin
 from tinygpt.core.config import OPTIONS, LoraConfig, ModelConfig, RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.models.adapters import require_targets
@@ -26,9 +25,10 @@ from tinygpt.core.presets import (
     preset_like,
     tuned,
 )
-from tinygpt.core.settings import Field, Settings, text
+from tinygpt.core.settings import Settings, text
 from tinygpt.engines.select import EngineChoice
 from tinygpt.files import read_regular
+from tinygpt.running.choices import NO_TEXT, START_VALUES, DataChoice, Origin
 
 LONGEST_CONFIG = 1 << 20  # bytes
 UNSTATED_RECIPE = "classic"  # of a file: those that name none are of the time when there was no other
@@ -222,44 +222,3 @@ def typed(where: str, value: Any, kind: type) -> Any:
     if type(value) is not kind:  # a bool is an int to isinstance
         raise TinyGPTError(f"{where} must be {names[kind]}, not {reprlib.repr(value)}")
     return value
-
-
-def parse_assignments(assignments: list[str]) -> dict[str, dict[str, Any]]:
-    """`--set name=value` of any section; a name that two sections have means the one of train."""
-    result: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals:
-            raise TinyGPTError(f"--set takes name=value, not '{assignment}'")
-        section, setting = find_setting(name.strip())
-        result[section][setting.name] = parse_value(setting, value)
-    return result
-
-
-def find_setting(name: str) -> tuple[str, Field]:
-    known: dict[str, tuple[str, Field]] = {}
-    for section in ("train", "model", "sample"):
-        for setting in settable(section):
-            known[f"{section}.{setting.name}"] = (section, setting)
-            known.setdefault(setting.name, (section, setting))
-    if name not in known:
-        short = [name for name in known if "." not in name]
-        raise TinyGPTError(f"there is no setting '{name}'{instead(name.rpartition('.')[2], short)}")
-    return known[name]
-
-
-def settable(section: str) -> tuple[Field, ...]:
-    return (*SECTIONS[section].FIELDS, PROMPT) if section == "sample" else SECTIONS[section].FIELDS
-
-
-def parse_value(setting: Field, value: str) -> Any:
-    if setting is PROMPT:
-        return value  # its spaces count
-    value = value.strip()
-    if setting.kind == "text":
-        return value
-    try:
-        return int(value) if setting.kind == "int" else float(value)
-    except ValueError:
-        kind = "a whole number" if setting.kind == "int" else "a number"
-        raise TinyGPTError(f"{setting.name} must be {kind}, not '{value}'") from None
