@@ -13,6 +13,7 @@ from lora_lab import MODEL, make_model, random_adapter
 
 from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.tab import file
 from tinygpt.engines.base import State
 from tinygpt.formats import load_safetensors, save_safetensors
 from tinygpt.formats.adapter_file import ADAPTER_KEY, Adapter, load_adapter, save_adapter
@@ -51,7 +52,32 @@ def refusal(path, raw: bytes) -> str:
     finally:
         tracemalloc.stop()
     assert str(caught.value).startswith(f"{path}: ") and str(caught.value).isprintable()
+    assert in_the_page(raw) is None or in_the_page(raw) == "NaN"
     return str(caught.value)
+
+
+def in_the_page(raw: bytes) -> dict | str | None:
+    """What core's own reader finds in a file, by which the page moves its floats; None where it refuses it."""
+    request = {"prefix": list(raw[:12]), "size": len(raw), "step": list(raw[-4:])}
+    told = json.loads(file.measure(json.dumps(request)))
+    if "error" in told:
+        assert told["error"].isprintable()
+        return None
+    begin, end = told["start"], told["start"] + told["length"]
+    try:
+        text = raw[begin:end].decode()
+        json.loads(text)
+    except ValueError:  # JavaScript takes the text first
+        return None
+    found = json.loads(file.front(json.dumps(request), text))
+    if "error" in found:
+        assert found["error"].isprintable()
+        return None
+    for _, places, _, size, *_ in found["pieces"]:
+        for place in places:
+            if not np.isfinite(np.frombuffer(raw, "<f4", size, end + place)).all():
+                return "NaN"
+    return found
 
 
 def rewritten(raw: bytes, change) -> bytes:
@@ -73,6 +99,7 @@ def test_faults_in_a_file_are_named(tmp_path, good):
         return refusal(path, rewritten(good, change))
 
     assert load_adapter_from(path, rewritten(good, lambda header, about: None)).name == "wild"
+    assert in_the_page(good)["adapter"] == {"name": "wild", "baseSha256": load_adapter_from(path, good).base_sha256}
     assert "no sound safetensors file" in refusal(path, b"")
     assert "no sound safetensors file" in refusal(path, good[:-4])
     assert "4194304 is the most" in refusal(path, b"\xff" * 8 + good[8:])
@@ -117,6 +144,7 @@ def test_damaged_bytes_never_end_in_a_traceback(tmp_path, good, data):
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     raw = raw[: data.draw(st.one_of(st.just(len(raw)), st.integers(0, len(raw))))]
+    in_the_page(bytes(raw))
     try:
         load_adapter_from(tmp_path / "a.safetensors", bytes(raw))
     except TinyGPTError as fault:

@@ -42,13 +42,13 @@ return texts;
 """
 SESSION = """
 const { WasmPlayer } = await import("/engine/wasmplayer.ts");
-const { ModelFile, writeModelFile } = await import("/engine/modelfile.ts");
+const { ModelFile, writeAdapterFile, writeModelFile } = await import("/engine/modelfile.ts");
 const kernels = async (file) => (await fetch("/kernels/" + file)).arrayBuffer();
 const text = new TextEncoder().encode(TEXT);
 const events = [];
 let file = null;
 
-async function run(request, state, requests, lastStep) {
+async function run(request, state, requests, lastStep, base = null) {
   const session = python.session({ bytes: text.length, ...request });
   const plan = JSON.parse(session.plan());
   let step = 0, clock = 0, fault = null, player = null;
@@ -65,16 +65,16 @@ async function run(request, state, requests, lastStep) {
     },
     stopping: () => step >= lastStep,
     requests: () => JSON.stringify(step === 3 ? requests.splice(0) : []),
-    save: async (header) => {
-      const stated = JSON.parse(header);
-      file = await writeModelFile(stated, stated.rng.step, await body());
+    save: async (header, places) => {
+      const stated = JSON.parse(header), floats = await player.read(JSON.parse(places));
+      file = stated.tensors ? writeAdapterFile(stated, floats) : await writeModelFile(stated, stated.rng.step, floats);
     },
     keep: async () => "null",
     written: (piece) => events.push({ event: "written", piece: JSON.parse(piece) }) > 0,
     weighed: (answer) => events.push({ event: "weighed", answer: JSON.parse(answer) }),
     refused: (message) => events.push({ event: "refused", message }),
   };
-  await session.open(page, text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes), state);
+  await session.open(page, text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes), state, base);
   const ended = JSON.parse(await session.train());
   const left = ended.reason === "diverged" ? { floats: Array.from(new Float32Array((await body()).buffer)) } : {};
   player.close();
@@ -131,9 +131,9 @@ class Recorder(Host):
         self.events.append(event)
 
 
-def cpython_events(config: RunConfig, node) -> list:
+def cpython_events(config: RunConfig, node, base=None) -> list:
     train, val = Corpus("test", TEXT, "").split(config.train.val_fraction)
-    engine = TerminalEngine(config, WasmMachine("node", threads=2, runner=node))
+    engine = TerminalEngine(config, WasmMachine("node", threads=2, runner=node), base=base)
     run_now(engine.load_corpus(train, val))
     host = Recorder()
     assert run_now(Trainer(config, engine, host, len(train), len(val)).run()) == "finished"

@@ -293,7 +293,11 @@ class RunConfig:
         return changed
 
     def as_dict(self) -> "dict[str, dict[str, Any]]":
-        return {"model": self.model.as_dict(), "train": self.train.as_dict()}
+        """By section; `run_config_of` takes it back."""
+        values = {"model": self.model.as_dict(), "train": self.train.as_dict()}
+        if self.lora is not None:
+            values["lora"] = self.lora.as_dict()
+        return values
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RunConfig):
@@ -303,3 +307,10 @@ class RunConfig:
     def __repr__(self) -> str:
         lora = "" if self.lora is None else f", {self.lora!r}"
         return f"RunConfig({self.model!r}, {self.train!r}{lora})"
+
+
+def run_config_of(values: "dict[str, dict[str, Any]]") -> RunConfig:
+    lora = values.get("lora")
+    return RunConfig(
+        ModelConfig(**values["model"]), TrainConfig(**values["train"]), None if lora is None else LoraConfig(**lora)
+    )

@@ -1,12 +1,12 @@
 """Sentences as the page says them: by the labels that its settings have there, and sizes in one unit."""
 
-from tinygpt.core.config import ModelConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import LoraConfig, ModelConfig, SampleConfig, TrainConfig
 
 
 def labels() -> dict[str, str]:
     """Of settings by their names, with and without their section's."""
     found = {}
-    for section in (SampleConfig, TrainConfig, ModelConfig):
+    for section in (SampleConfig, TrainConfig, LoraConfig, ModelConfig):
         for field in section.FIELDS:
             found[field.name] = found[section.SECTION + "." + field.name] = field.label
     return found

@@ -13,19 +13,15 @@ import numpy as np
 
 from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.file.header import decode_run
-from tinygpt.core.file.strict_json import json_object, parse_object, text_of
-from tinygpt.core.models.adapters import LORA_A, WEIGHT, adapter_parameters
-from tinygpt.core.models.parameters import parameters
-from tinygpt.core.optimizers import slot_names
+from tinygpt.core.file import adapter as spelling
+from tinygpt.core.file.adapter import ADAPTER_KEY
+from tinygpt.core.models.adapters import adapter_parameters, merges
 from tinygpt.engines.base import FloatArray, State
 from tinygpt.files import faults_of
 from tinygpt.formats.checkpoint import Checkpoint, weights_sha256, with_state
 from tinygpt.formats.plain_json import dumps
-from tinygpt.formats.safetensors_file import ADAPTER_KEY, describe_run, described_step
+from tinygpt.formats.safetensors_file import describe_run
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
-
-LONGEST_TARGETS = 200  # characters; a hostile file's would be searched for the nearest name
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,30 +44,21 @@ class Adapter:
 
     def describe(self) -> dict[str, Any]:
         """Plain values for a file's header: also what a merged model's `Checkpoint.lora` says."""
-        return {"name": self.name, "baseSha256": self.base_sha256, **self.lora.as_dict()}
+        return spelling.encode_lora(self.name, self.base_sha256, self.lora)
 
 
 def require_base(adapter: Adapter, model: ModelConfig, weights: FloatArray) -> None:
     """Refuse a model that the adapter was not trained on."""
     made_for = adapter.run.config.model
-    if made_for != model:
-        raise TinyGPTError(f"the adapter '{adapter.name}' is for {made_for}, but this model is {model}")
-    found = weights_sha256(weights)
-    if found != adapter.base_sha256:
-        raise TinyGPTError(
-            f"the adapter '{adapter.name}' was trained on other base weights (sha256 {adapter.base_sha256[:12]}, "
-            f"not {found[:12]}); give the model file that it was trained on"
-        )
+    spelling.require_base(adapter.name, made_for, adapter.base_sha256, model, weights_sha256(weights))
 
 
 def merged_weights(model: ModelConfig, weights: FloatArray, adapter: Adapter) -> FloatArray:
     """W + B A alpha / rank of every adapted projection, computed in float64 and rounded once; the rest as it is."""
     require_base(adapter, model, weights)
     merged = np.array(weights, dtype=np.float32)
-    places = {row.name: row for row in parameters(model)}
-    rows, values = adapter_parameters(model, adapter.lora), adapter.run.state.w.astype(np.float64)
-    for a, b in zip(rows[::2], rows[1::2], strict=True):
-        at = places[a.name.removesuffix(LORA_A) + WEIGHT]
+    values = adapter.run.state.w.astype(np.float64)
+    for at, a, b in merges(model, adapter.lora):
         A, B = (values[row.offset : row.offset + row.size].reshape(row.shape) for row in (a, b))
         part = merged[at.offset : at.offset + at.size].reshape(at.shape)
         part[...] = part + (B @ A) * adapter.lora.scale
@@ -107,28 +94,18 @@ def load_adapter(path: str | os.PathLike[str]) -> Adapter:
     with faults_of(path, "read"), open_tensors(path) as file:
         if ADAPTER_KEY not in file.metadata:
             raise TinyGPTError(f"this is no adapter: its metadata has no '{ADAPTER_KEY}' entry")
-        description = parse_object(file.metadata[ADAPTER_KEY], "its metadata")
-        step = described_step(description)
-        run = decode_run(description, step)
-        stated = json_object(run.lora, "lora")
-        if len(text_of(stated.get("targets"), "lora.targets")) > LONGEST_TARGETS:
-            raise TinyGPTError(f"lora.targets has more than {LONGEST_TARGETS} characters")
-        lora = LoraConfig(**{field.name: stated.get(field.name) for field in LoraConfig.FIELDS})
-
-        rows = adapter_parameters(run.config.model, lora)
-        prefixes = [""]
-        slots = slot_names(run.config.train)
-        if any(name.startswith(tuple(f"{slot}." for slot in slots)) for name in file.names):
-            prefixes += [f"{slot}." for slot in slots]
-        file.require_names([prefix + row.name for prefix in prefixes for row in rows])
-        for prefix in prefixes:
-            for row in rows:
-                file.require_shape(prefix + row.name, row.shape)
-        w, *kept = [np.concatenate([file.read(prefix + row.name).reshape(-1) for row in rows]) for prefix in prefixes]
-        config = RunConfig(run.config.model, run.config.train, lora)
-        state = State(step, w, dict(zip(slots, kept, strict=False)))
-        return Adapter(
-            name=text_of(stated.get("name"), "lora.name"),
-            base_sha256=text_of(stated.get("baseSha256"), "lora.baseSha256"),
-            run=with_state(run._replace(config=config, lora=None), state),
-        )
+        told = spelling.decode_adapter(file.metadata[ADAPTER_KEY])
+        config = told.run.config
+        assert config.lora is not None
+        slots = spelling.slots_in(file.names, config)
+        rows = adapter_parameters(config.model, config.lora)
+        names = [spelling.tensor_names(row, slots) for row in rows]
+        file.require_names([name for of_row in names for name in of_row])
+        for row, of_row in zip(rows, names, strict=True):
+            for name in of_row:
+                file.require_shape(name, row.shape)
+        w, *kept = [
+            np.concatenate([file.read(name).reshape(-1) for name in vector]) for vector in zip(*names, strict=True)
+        ]
+        state = State(told.run.progress.step, w, dict(zip(slots, kept, strict=True)))
+        return Adapter(told.name, told.base_sha256, with_state(told.run, state))

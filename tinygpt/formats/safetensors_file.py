@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.file.adapter import ADAPTER_KEY, METADATA_KEY
 from tinygpt.core.file.front import LARGEST_STEP
 from tinygpt.core.file.header import decode_run
 from tinygpt.core.file.strict_json import parse_object, whole
@@ -16,9 +17,6 @@ from tinygpt.files import faults_of
 from tinygpt.formats.checkpoint import Checkpoint, checked_state, describe, weights_alone, with_state
 from tinygpt.formats.plain_json import Json, dumps
 from tinygpt.formats.tensor_file import open_tensors, write_tensors
-
-METADATA_KEY = "tinygpt"  # one key, because the library writes several in any order
-ADAPTER_KEY = "tinygpt-lora"  # the same, of the files of adapters
 
 
 def describe_run(checkpoint: Checkpoint) -> Json:

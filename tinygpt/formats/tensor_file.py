@@ -13,13 +13,13 @@ from safetensors import SafetensorError, deserialize, safe_open
 from safetensors.numpy import save_file
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.file.adapter import LENGTH_BYTES, require_names, require_shape
 from tinygpt.core.file.strict_json import LONGEST_TEXT
 from tinygpt.engines.base import FloatArray
 from tinygpt.files import open_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import require_finite
 
-LENGTH_BYTES = 8  # the file starts with its header's length, little-endian
 DTYPES = ("F32", "F16", "BF16")
 
 
@@ -31,19 +31,13 @@ class TensorFile:
         self.metadata: dict[str, str] = handle.metadata() or {}
 
     def require_names(self, expected: list[str]) -> None:
-        missing = sorted(set(expected) - set(self.names))
-        extra = sorted(set(self.names) - set(expected))
-        if missing:
-            raise TinyGPTError(f"it lacks the tensor '{missing[0]}' ({len(missing)} of {len(expected)} are missing)")
-        if extra:
-            raise TinyGPTError(f"it holds the tensor '{extra[0]}', which this model does not have")
+        require_names(self.names, expected)
 
     def require_shape(self, name: str, shape: tuple[int, ...]) -> None:
         view = self.handle.get_slice(name)
         if view.get_dtype() not in DTYPES:
             raise TinyGPTError(f"{name} is {view.get_dtype()}; only {', '.join(DTYPES)} can be read")
-        if tuple(view.get_shape()) != shape:
-            raise TinyGPTError(f"{name} must have shape {list(shape)}, not {view.get_shape()}")
+        require_shape(name, view.get_shape(), shape)
 
     def read(self, name: str) -> FloatArray:
         """One tensor, widened to float32."""

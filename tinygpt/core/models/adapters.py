@@ -6,6 +6,7 @@ A starts normal and B at zero, so before its first step an adapted model is its 
 """
 
 import math
+from collections import namedtuple
 
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
@@ -14,6 +15,9 @@ from tinygpt.core.rng import INIT, LORA_INIT
 
 WEIGHT = ".weight"
 LORA_A, LORA_B = ".lora_A", ".lora_B"
+
+# W += B A scale: the matrix that is adapted, and its A and B among the adapters.
+Merge = namedtuple("Merge", ("base", "a", "b"))
 
 
 def trained_parameters(config: RunConfig) -> list[Parameter]:
@@ -50,6 +54,14 @@ def adapter_parameters(model: ModelConfig, lora: LoraConfig) -> list[Parameter]:
             rows.append(Parameter(base.name[: -len(WEIGHT)] + ending, shape, offset, size, std, 0.0, True))
             offset += size
     return rows
+
+
+def merges(model: ModelConfig, lora: LoraConfig) -> list[Merge]:
+    """What makes a plain model of one and its adapters."""
+    places = {row.name: row for row in parameters(model)}
+    rows = adapter_parameters(model, lora)
+    pairs = [(rows[i], rows[i + 1]) for i in range(0, len(rows), 2)]
+    return [Merge(places[a.name[: -len(LORA_A)] + WEIGHT], a, b) for a, b in pairs]
 
 
 def is_adapted(name: str, lora: LoraConfig) -> bool:

@@ -14,7 +14,7 @@ from tinygpt.core.capsule.content import (
     told_steps,
     trace_of,
 )
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.config import run_config_of
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, check_depth
@@ -32,7 +32,9 @@ def made(request: str) -> str:
     A row is a step with its loss and rate; `retimed` has steps behind which the run had another length, with both.
     """
     asked = json.loads(request)
-    config = RunConfig(ModelConfig(**asked["config"]["model"]), TrainConfig(**asked["config"]["train"]))
+    config = run_config_of(asked["config"])
+    if config.lora is not None:
+        return json.dumps({"error": "a run of adapters has no capsule: it would need the model that they stand on"})
     lengths = lengths_with(config, asked["retimed"], asked["step"])
     config = config.replace(steps=lengths[-1][1])
     text, devices = asked["text"], asked["devices"]

@@ -154,9 +154,16 @@ class TabMachine(Machine):
 class TabEngine(ProgramEngine):
     """States stay in JavaScript."""
 
-    def __init__(self, config: RunConfig, machine: TabMachine, state: "TabState | None", session: "Any") -> None:
-        """`session` attends to the page's wishes."""
-        ProgramEngine.__init__(self, config, machine, state)
+    def __init__(
+        self,
+        config: RunConfig,
+        machine: TabMachine,
+        state: "TabState | None",
+        session: "Any",
+        base: "Held | None" = None,
+    ) -> None:
+        """`session` attends to the page's wishes. `base` are the weights that adapters stand on."""
+        ProgramEngine.__init__(self, config, machine, state, base)
         self.session = session
 
     def check_state(self, state: TabState, config: RunConfig) -> None:

@@ -1,15 +1,18 @@
-"""Model files in a browser tab: core says what is in one; its floats never leave JavaScript.
+"""Files of models and of adapters in a browser tab: core says what is in one; its floats never leave JavaScript.
 
 Everything crosses as JSON text but the file's own header. web/src/engine/modelfile.ts is the other side.
 """
 
 import json
 
+from tinygpt.core.config import run_config_of
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.file.front import DAMAGED, NOT_FINITE, Piece, header_length, read_front
-from tinygpt.core.file.header import left_out_sentence
-from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.file import adapter
+from tinygpt.core.file.front import DAMAGED, NOT_FINITE, PREFIX_BYTES, STEP_BYTES, Piece, header_length, read_front
+from tinygpt.core.file.header import encode_run, encode_state, left_out_sentence
+from tinygpt.core.models.adapters import merges, trained_count
 from tinygpt.core.optimizers import slot_names
+from tinygpt.core.run.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,48 +20,109 @@ if TYPE_CHECKING:
 
 
 def measure(request: str) -> str:
-    """Of {"prefix", "size"}: {"length"} of the header, or {"error"}."""
+    """Of {"prefix", "size"}: {"start", "length"} of the header, or {"error"}."""
     asked = json.loads(request)
+    prefix = bytes(asked["prefix"])
     try:
-        return json.dumps({"length": header_length(bytes(asked["prefix"]), asked["size"])})
+        if adapter.is_tensors(prefix):
+            length = adapter.header_length(prefix, asked["size"])
+            return json.dumps({"start": adapter.LENGTH_BYTES, "length": length})
+        return json.dumps({"start": PREFIX_BYTES, "length": header_length(prefix, asked["size"])})
     except TinyGPTError as error:
         return json.dumps({"error": str(error)})
 
 
 def front(request: str, header: str) -> str:
-    """Of {"prefix", "step", "size"} and the header that JSON.parse took: what `facts` states, or {"error"}."""
+    """Of {"prefix", "step", "size"} and the header that JSON.parse took: what is stated below, or {"error"}.
+
+    `step`: the first bytes behind the header. `size`: of the file.
+    """
     asked = json.loads(request)
+    prefix = bytes(asked["prefix"])
     try:
-        return json.dumps(facts(bytes(asked["prefix"]), header, bytes(asked["step"]), asked["size"]))
+        if adapter.is_tensors(prefix):
+            length = adapter.header_length(prefix, asked["size"])
+            return json.dumps(adapter_facts(header, asked["size"] - adapter.LENGTH_BYTES - length))
+        return json.dumps(model_facts(prefix, header, bytes(asked["step"]), asked["size"]))
     except TinyGPTError as error:
         return json.dumps({"error": str(error)})
     except MemoryError:
         return json.dumps({"error": "the header takes more memory than the page has for one"})
 
 
-def facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str, Any]":
+def model_facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str, Any]":
     found = read_front(prefix, header, step, size)
-    run = found.run
+    pieces = [move_of(piece, found.dtype, 1 + len(found.slots)) for piece in found.pieces]
+    facts = facts_of(found.run, found.slots, pieces)
+    facts.update({"floatBytes": 2 if found.dtype == "float16" else 4, "sha256": found.sha256})
+    return facts
+
+
+def adapter_facts(header: str, data_bytes: int) -> "dict[str, Any]":
+    found = adapter.read_front(header, data_bytes)
+    pieces = [[row.name, places, row.offset, row.size, 0, 0, 0] for row, places in found.pieces]
+    facts = facts_of(found.run, found.slots, pieces)
+    facts["adapter"] = {"name": found.name, "baseSha256": found.base_sha256}
+    return facts
+
+
+def facts_of(run: "Any", slots: "tuple[str, ...]", pieces: "list[Any]") -> "dict[str, Any]":
     own = slot_names(run.config.train)
     return {
         "config": run.config.as_dict(),
         "progress": run.progress.as_dict(),
         "leftOut": left_out_sentence(run.left_out),
-        "parameters": parameter_count(run.config.model),
-        "floatBytes": 2 if found.dtype == "float16" else 4,
-        "arrays": 1 + len(found.slots),
-        "slots": found.slots,
+        "parameters": trained_count(run.config),
+        "floatBytes": 4,
+        "arrays": 1 + len(slots),
+        "slots": slots,
         "vectors": 1 + len(own),
-        "taken": 1 + (len(own) if found.slots == own else 0),
-        "sha256": found.sha256,
-        "pieces": [move_of(piece) for piece in found.pieces],
+        "taken": 1 + (len(own) if slots == own else 0),
+        "sha256": "",
+        "pieces": pieces,
         "damaged": DAMAGED,
         "notFinite": NOT_FINITE,
+        "adapter": None,
     }
 
 
-def move_of(piece: Piece) -> "list[Any]":
-    """Name; place in the file, in bytes; place in the model's order and size, in floats; rows and columns to turn it
-    to, or 0; how many rows are scaled, each by a number of its own."""
+def move_of(piece: Piece, dtype: str, arrays: int) -> "list[Any]":
+    """Name; places of its arrays behind the header, in bytes; place in the model's order and size, in floats; rows and
+    columns to turn it to, or 0; how many rows are scaled, each by a number of its own."""
     rows, columns = piece.shape if piece.turned else (0, 0)
-    return [piece.name, piece.at, piece.offset, piece.size, rows, columns, piece.shape[0] if piece.scaled else 0]
+    each = (2 if dtype == "float16" else 4) * piece.size  # scaled ones have a single array
+    places = [STEP_BYTES + piece.at + array * each for array in range(arrays)]
+    return [piece.name, places, piece.offset, piece.size, rows, columns, piece.shape[0] if piece.scaled else 0]
+
+
+def alone(request: str, header: str) -> str:
+    """The header of a file with the weights of that one and nothing else, as float32."""
+    asked = json.loads(request)
+    run = read_front(bytes(asked["prefix"]), header, bytes(asked["step"]), asked["size"]).run
+    stated = encode_run(run.config, run.progress, run.backend, run.data, run.lora, run.saved_at, run.origin)
+    stated.update(encode_state(run.config.model, (), ""))
+    return json.dumps(stated)
+
+
+def merging(config: str) -> str:
+    """Of a config with adapters: {"scale", "moves"}, W += B A scale, each as [place of W, of A and of B in their
+    vectors, outputs, inputs, rank]."""
+    run = run_config_of(json.loads(config))
+    assert run.lora is not None
+    moves = [
+        [base.offset, a.offset, b.offset, b.shape[0], a.shape[1], a.shape[0]]
+        for base, a, b in merges(run.model, run.lora)
+    ]
+    return json.dumps({"scale": run.lora.scale, "moves": moves})
+
+
+def merged_header(request: str) -> str:
+    """Of {"config", "progress", "name", "baseSha256", "backend"}, adapters': the header of the plain model that they
+    make of their base."""
+    asked = json.loads(request)
+    run = run_config_of(asked["config"])
+    assert run.lora is not None
+    lora = adapter.encode_lora(asked["name"], asked["baseSha256"], run.lora)
+    stated = encode_run(run, Progress.from_dict(asked["progress"]), asked["backend"], {}, lora, "")
+    stated.update(encode_state(run.model, (), ""))
+    return json.dumps(stated)

@@ -6,18 +6,21 @@ What crosses is JSON, which both sides read and write exactly. web/src/engine/py
 import gc
 import json
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.config import LoraConfig, RunConfig, run_config_of
 from tinygpt.core.corpus import check_corpus, corpus_advice, train_bytes
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.file.adapter import ADAPTER_KEY, encode_adapter, require_base, tensors_of
 from tinygpt.core.file.header import encode_run, encode_state
+from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
 from tinygpt.core.optimizers import check_slots, slot_names
-from tinygpt.core.presets import cut_short, preset
+from tinygpt.core.presets import adapting, cut_short, preset
 from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
 from tinygpt.core.run.trainer import Diverged, Host, Trainer
+from tinygpt.core.run.validation import validate
 from tinygpt.core.tab.budget import Timed
 from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState, check_depth
 from tinygpt.core.tab.shelf import Keeping, problem_text
@@ -109,6 +112,22 @@ def labelled(call: "Any") -> "Any":
     return called
 
 
+def config_of(asked: "dict[str, Any]") -> RunConfig:
+    """Of a new model, of new adapters, or of what goes on."""
+    origin, lora, changes = asked.get("from"), asked.get("lora"), asked["changes"]
+    if origin is not None:
+        return run_config_of(origin["config"]).going_on(**changes)
+    if lora is None:
+        return cut_short(preset(asked["preset"], asked["recipe"]), changes)
+    base = run_config_of(asked["base"]["config"])
+    if base.lora is not None:
+        raise TinyGPTError("this model has an adapter already; save the two merged, load that file, and teach that")
+    run = adapting(base, LoraConfig(**lora))
+    changed = run.replace(**changes)
+    run.model.going_on(**changed.model.as_dict())
+    return changed
+
+
 class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
@@ -116,6 +135,8 @@ class Session:
     `from`: a file as tab/file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else
     WebAssembly is; `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own;
     `budget` as tab/budget.py states it, where that has chosen the run; `kept`, what its folder holds (shelf.py).
+    Adapters have a `base`, {"config", "sha256"} of the weights, and new ones `lora`, LoraConfig's values, instead of a
+    preset; `title` is what they are called, and in `from` they are an `adapter`, {"name", "baseSha256"}.
     """
 
     @labelled
@@ -123,12 +144,11 @@ class Session:
         asked = json.loads(request)
         self.progress = Progress()
         origin = asked.get("from")
-        if origin is None:
-            self.config = cut_short(preset(asked["preset"], asked["recipe"]), asked["changes"])
-        else:
-            before = RunConfig(ModelConfig(**origin["config"]["model"]), TrainConfig(**origin["config"]["train"]))
-            self.config = before.going_on(**asked["changes"])
+        self.config = config_of(asked)
+        if origin is not None:
             self.progress = Progress.from_dict(origin["progress"])
+        self.base = asked.get("base")
+        self.adapter = None if self.base is None else adapter_of(asked, self.config)
         check_depth(self.config.model)
         budget = asked.get("budget")
         self.timed = None if budget is None else Timed(budget, asked["preset"], self.config)
@@ -142,7 +162,7 @@ class Session:
         corpus = asked["bytes"] or 0
         self.train_bytes = train_bytes(corpus, self.config.train.val_fraction)
         self.val_bytes = corpus - self.train_bytes
-        self.parameters = parameter_count(self.config.model)
+        self.parameters = trained_count(self.config)
         self.slots = slot_names(self.config.train)
         self.resumed = origin is not None
         self.keeping = Keeping(asked.get("kept") or NOTHING_KEPT, self.state_bytes, self.config.train.steps)
@@ -175,19 +195,22 @@ class Session:
         )
 
     def needed(self, player: int) -> int:
-        """Bytes: what the player takes, and the states that are kept meanwhile."""
-        return player + (2 * self.state_bytes if self.trains and self.keeping.able else 0)
+        """Bytes: what the player takes, the states that are kept meanwhile, and what adapters stand on."""
+        base = 0 if self.base is None else 4 * parameter_count(self.config.model)
+        return player + base + (2 * self.state_bytes if self.trains and self.keeping.able else 0)
 
     @property
     def state_bytes(self) -> int:
         return 4 * (1 + len(self.slots)) * self.parameters
 
-    async def open(self, page: "Any", train: "Any", val: "Any", state: "Any") -> None:
-        """Take memory, the texts, and the state to go on from (null: start values)."""
+    async def open(self, page: "Any", train: "Any", val: "Any", state: "Any", base: "Any" = None) -> None:
+        """Take memory, the texts, the state to go on from (null: start values) and the weights that adapters stand
+        on."""
         self.page = self.machine.page = page
         if self.resumed:
             self.origin = TabState(self.progress.step, Held(state, self.state_bytes), len(self.found_slots) > 0)
-        self.engine = TabEngine(self.config, self.machine, self.origin, self)
+        frozen = None if self.base is None else Held(base, 4 * parameter_count(self.config.model))
+        self.engine = TabEngine(self.config, self.machine, self.origin, self, frozen)
         if self.trains:
             await self.engine.load_corpus(Held(train, self.train_bytes), Held(val, self.val_bytes))
         else:
@@ -206,6 +229,7 @@ class Session:
             trainer = Trainer(
                 self.config, self.engine, host, sizes[0], sizes[1], self.progress, self.prompt, coach=coach, pace=pace
             )
+            await self.measure_base(host, trainer)
             reason = await trainer.run()
             self.config = trainer.config  # it may have been given another length
             if self.timed is not None and reason == "finished" and self.progress.best_val is not None:
@@ -215,6 +239,13 @@ class Session:
             return json.dumps({"reason": "diverged", "step": self.progress.step, "message": in_labels(str(error))})
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})
+
+    async def measure_base(self, host: TabHost, trainer: Trainer) -> None:
+        """Adapters that have not learnt yet change nothing: what they stand on is told of first."""
+        if self.adapter is not None and self.progress.step == 0 and trainer.validating:
+            loss = await validate(self.engine, trainer.stops, host.now, trainer.batch_rate)
+            if loss is not None:
+                host.emit({"event": "base", "step": 0, "val_loss": loss})
 
     async def keep_end(self) -> None:
         """Where the run has ended, unless that is kept."""
@@ -230,7 +261,7 @@ class Session:
         for request in json.loads(self.page.requests()):
             try:
                 if request["type"] == "save":
-                    await self.page.save(self.header_text())
+                    await self.page.save(*self.to_give_away())
                 elif request["type"] == "keep":
                     self.keeping.hurry()
                 elif request["type"] == "look":
@@ -244,9 +275,17 @@ class Session:
 
     def stands(self) -> str:
         """What another session needs to know to go on from here."""
-        return json.dumps(
-            {"config": self.config.as_dict(), "progress": self.progress.as_dict(), "slots": self.found_slots}
-        )
+        standing = {"config": self.config.as_dict(), "progress": self.progress.as_dict(), "slots": self.found_slots}
+        standing["adapter"] = self.adapter
+        return json.dumps(standing)
+
+    def to_give_away(self) -> "tuple[str, str]":
+        """A file's header and the places of its floats; of adapters no more than it takes to use them."""
+        if self.adapter is None:
+            return self.header_text(), self.state_places()
+        header = self.header(self.progress, ())
+        del header["description"]["lossHistory"]  # it may outweigh a small adapter
+        return json.dumps(header), json.dumps(self.engine.vector_places("weights"))
 
     def state_places(self) -> str:
         """Where the state of a model file lies, behind its step."""
@@ -267,8 +306,25 @@ class Session:
     def header_text(self) -> str:
         return json.dumps(self.header(self.progress))
 
-    def header(self, progress: Progress) -> "dict[str, Any]":
-        """Of a file as the run stands; JavaScript fills in the digest and the date."""
-        header = encode_run(self.config, progress, self.machine.name, {}, None, "")
-        header.update(encode_state(self.config.model, self.slots, ""))
-        return header
+    def header(self, progress: Progress, slots: "tuple[str, ...] | None" = None) -> "dict[str, Any]":
+        """Of a file as the run stands; JavaScript fills in the digest and the date. Adapters' is a safetensors file's:
+        its tensors and the metadata's text, with their names."""
+        slots = self.slots if slots is None else slots
+        if self.adapter is None:
+            header = encode_run(self.config, progress, self.machine.name, {}, None, "")
+            header.update(encode_state(self.config.model, slots, ""))
+            return header
+        name, sha256 = self.adapter["name"], self.adapter["baseSha256"]
+        described = encode_adapter(self.config, progress, self.machine.name, {}, name, sha256, "")
+        return {"key": ADAPTER_KEY, "description": described, "tensors": tensors_of(self.config, slots)}
+
+
+def adapter_of(asked: "dict[str, Any]", config: RunConfig) -> "dict[str, str]":
+    """What it is called, and the weights it stands on, which are the base's."""
+    base, origin = asked["base"], asked.get("from")
+    if origin is None:
+        return {"name": asked.get("title") or "adapter", "baseSha256": base["sha256"]}
+    stated: dict[str, str] = origin["adapter"]
+    made_on = run_config_of(base["config"]).model
+    require_base(stated["name"], config.model, stated["baseSha256"], made_on, base["sha256"])
+    return stated

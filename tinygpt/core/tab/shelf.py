@@ -7,6 +7,8 @@ A run has a folder, which web/src/storage/shelf.ts writes and reads:
     step-500.tinygpt                    a snapshot, with its record
     events.jsonl                        core's events; a record says how many bytes of it are of its steps
 
+What a run of adapters stands on lies outside of it, under the sha256 of its weights, as texts do under theirs.
+
 A record is emptied before its file is touched and written after it, so whatever ends the tab at whatever instant, a
 record that can be read belongs to a whole file, but for a disk's own faults, which length and digest find out.
 What crosses is JSON, as in session.py; records come as the texts that were found, null where there is none.
@@ -14,7 +16,7 @@ What crosses is JSON, as in session.py; records come as the texts that were foun
 
 import json
 
-from tinygpt.core.config import ModelConfig, TrainConfig
+from tinygpt.core.config import LoraConfig, ModelConfig, TrainConfig
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,6 +183,7 @@ def facts(request: str) -> str:
             "title": meta["title"],
             "created": meta["created"],
             "forked": meta.get("forked"),
+            "base": meta.get("base"),
             "text": meta["text"],
             "savedAt": record["savedAt"],
             "step": record["step"],
@@ -202,9 +205,15 @@ def differences(configs: str) -> str:
     """Of configs: [label, [value of each]] for every setting in which they differ."""
     all_ = json.loads(configs)
     rows = []
-    for section in (ModelConfig, TrainConfig):
+    for section in (ModelConfig, LoraConfig, TrainConfig):
         for field in section.FIELDS:
-            values = [config[section.SECTION].get(field.name, field.default) for config in all_]
+            values = [setting(config, section, field) for config in all_]
             if values != [values[0]] * len(values):
                 rows.append([field.label, values])
     return json.dumps(rows)
+
+
+def setting(config: "Json", section: "Any", field: "Any") -> "Any":
+    """Its default where a config is older than it; of adapters there may be none."""
+    stated = config.get(section.SECTION)
+    return "none" if stated is None else stated.get(field.name, field.default)

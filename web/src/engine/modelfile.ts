@@ -1,4 +1,5 @@
-// The bytes of a .tinygpt file, see docs/format.md. What its front says is Python's; here floats are moved and checked.
+// The bytes of a .tinygpt file and of an adapter's, see docs/format.md and docs/lora.md. What a file's front says is Python's; here floats are
+// moved and checked.
 import type { RunConfig } from "./protocol.ts";
 
 const PREFIX = 12; // magic, version, length of the header
@@ -9,6 +10,15 @@ const VERSION = 2;
 export interface Reader {
   measure(request: string): string;
   front(request: string, header: string): string;
+  alone(request: string, header: string): string;
+  merging(config: string): string;
+  merged_header(request: string): string;
+}
+
+/** What adapters are called, and the sha256 of the weights that they stand on. */
+export interface AdapterName {
+  name: string;
+  baseSha256: string;
 }
 
 /** All that a file says, and where its floats lie. */
@@ -23,37 +33,43 @@ export interface Front {
   vectors: number; // of the state: w, and what its optimizer keeps
   taken: number; // of the file's arrays so many, from the front, are the state's
   sha256: string; // of the state, or nothing
-  /** Places in the file, in bytes, where the slots follow w, and in the model's order; where it is to be turned, to how many rows and
-   *  columns; where its rows are scaled, how many they are. */
+  /** Places of its arrays behind the header, in bytes, and in the model's order; where it is to be turned, to how many rows and columns; where
+   *  its rows are scaled, how many they are. */
   pieces: Piece[];
+  adapter: AdapterName | null; // null: it is a whole model's
   damaged: string; // what to say of another digest,
   notFinite: string; // and, behind its name, of a tensor with NaN in it
 }
 
-type Piece = [name: string, at: number, offset: number, size: number, rows: number, columns: number, scaled: number];
+/** What a run has to know to go on from a file. */
+export type Origin = Pick<Front, "config" | "progress" | "slots" | "adapter">;
+
+type Piece = [name: string, places: number[], offset: number, size: number, rows: number, columns: number, scaled: number];
 
 /** A file that was found to be sound: its front, its digest and every float. */
 export class ModelFile {
+  readonly bytes: Uint8Array<ArrayBuffer>;
   readonly front: Front;
-  private readonly state: Uint8Array<ArrayBuffer>; // the step, then the floats
+  private readonly state: Uint8Array<ArrayBuffer>; // all that follows the header; a model's begins with its step
 
-  private constructor(front: Front, state: Uint8Array<ArrayBuffer>) {
+  private constructor(bytes: Uint8Array<ArrayBuffer>, front: Front, state: Uint8Array<ArrayBuffer>) {
+    this.bytes = bytes;
     this.front = front;
     this.state = state;
   }
 
   static async open(bytes: Uint8Array<ArrayBuffer>, reader: Reader): Promise<ModelFile> {
-    const size = bytes.length;
-    const prefix = Array.from(bytes.subarray(0, PREFIX));
-    const { length } = answer<{ length: number }>(reader.measure(JSON.stringify({ prefix, size })));
-    const state = bytes.subarray(PREFIX + length);
-    const step = Array.from(state.subarray(0, STEP));
-    const header = jsonText(bytes.subarray(PREFIX, PREFIX + length));
-    const front = answer<Front>(reader.front(JSON.stringify({ prefix, step, size }), header));
+    const { request, header, state } = parted(bytes, reader);
+    const front = answer<Front>(reader.front(request, header));
     if (front.sha256 && front.sha256 !== (await digest(state))) throw new Error(front.damaged);
-    const file = new ModelFile(front, state);
+    const file = new ModelFile(bytes, front, state);
     file.requireFinite();
     return file;
+  }
+
+  get origin(): Origin {
+    const { config, progress, slots, adapter } = this.front;
+    return { config, progress, slots, adapter };
   }
 
   /** The state as our own files have it behind the step: w and the slots of each parameter, with zeros for those that it lacks. */
@@ -80,13 +96,14 @@ export class ModelFile {
 
   /** The sha256 of the weights alone, in the model's order. */
   async weightsDigest(): Promise<string> {
-    const { parameters, pieces } = this.front;
-    const floats = new Float32Array(parameters);
-    for (const piece of pieces) {
-      const [, , offset, , rows, columns] = piece;
-      floats.set(rows ? turned(this.floats(piece, 0), rows, columns) : this.floats(piece, 0), offset);
-    }
-    return digest(new Uint8Array(floats.buffer));
+    return digest(new Uint8Array(this.weights().buffer));
+  }
+
+  /** A file with the weights and nothing of an optimizer: this one, where it is so already. */
+  async alone(reader: Reader): Promise<Uint8Array<ArrayBuffer>> {
+    if (this.front.slots.length === 0) return this.bytes;
+    const { request, header } = parted(this.bytes, reader);
+    return writeModelFile(JSON.parse(reader.alone(request, header)), this.front.progress.step, new Uint8Array(this.weights().buffer));
   }
 
   private requireFinite(): void {
@@ -99,9 +116,9 @@ export class ModelFile {
   }
 
   /** A copy of the tensor's array of that number: they need not lie where a view of floats may begin. */
-  private floats([, at, , size, , , scaled]: Piece, array: number): Float32Array {
+  private floats([, places, , size, , , scaled]: Piece, array: number): Float32Array {
     const { floatBytes } = this.front;
-    const start = STEP + at + array * floatBytes * size;
+    const start = places[array]!;
     if (scaled) {
       const values = start + 4 * scaled;
       const scales = new Float32Array(this.state.slice(start, values).buffer);
@@ -110,6 +127,16 @@ export class ModelFile {
     const stored = this.state.slice(start, start + floatBytes * size).buffer;
     return floatBytes === 4 ? new Float32Array(stored) : widened(new Uint16Array(stored));
   }
+}
+
+/** A file's header and what follows it; `request` tells Python of the rest. */
+function parted(bytes: Uint8Array<ArrayBuffer>, reader: Reader): { request: string; header: string; state: Uint8Array<ArrayBuffer> } {
+  const size = bytes.length;
+  const prefix = Array.from(bytes.subarray(0, PREFIX));
+  const { start, length } = answer<{ start: number; length: number }>(reader.measure(JSON.stringify({ prefix, size })));
+  const state = bytes.subarray(start + length);
+  const step = Array.from(state.subarray(0, STEP));
+  return { request: JSON.stringify({ prefix, step, size }), header: jsonText(bytes.subarray(start, start + length)), state };
 }
 
 /** Each row times its scale, rounded once. */
@@ -185,5 +212,25 @@ export async function writeModelFile(header: object, step: number, body: Uint8Ar
   new DataView(file.buffer).setUint32(8, text.length, true);
   file.set(text, PREFIX);
   file.set(state, PREFIX + text.length);
+  return file;
+}
+
+/** As tab/session.py states the header of a file of adapters. */
+export interface AdapterHeader {
+  key: string; // of the metadata
+  description: object;
+  tensors: [name: string, entry: object][];
+}
+
+/** A safetensors file; `body`: what stands behind the header. */
+export function writeAdapterFile({ key, description, tensors }: AdapterHeader, body: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const told = JSON.stringify({ ...description, savedAt: new Date().toISOString() });
+  const stated = JSON.stringify({ __metadata__: { [key]: told }, ...Object.fromEntries(tensors) });
+  const text = new TextEncoder().encode(stated);
+  const length = Math.ceil(text.length / 8) * 8; // so that floats begin at multiples of their size
+  const file = new Uint8Array(8 + length + body.length).fill(" ".charCodeAt(0), 8, 8 + length);
+  new DataView(file.buffer).setBigUint64(0, BigInt(length), true);
+  file.set(text, 8);
+  file.set(body, 8 + length);
   return file;
 }

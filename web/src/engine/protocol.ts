@@ -54,6 +54,14 @@ export interface Knob {
 export interface RunConfig {
   model: Record<string, number | string>;
   train: Record<string, number | string>;
+  lora?: Record<string, number | string>; // of adapters
+}
+
+/** What adapters stand on: a model, as a .tinygpt file, under the sha256 of its weights. */
+export interface Base {
+  title: string;
+  sha256: string;
+  bytes: Uint8Array<ArrayBuffer>;
 }
 
 /** What to write on from. */

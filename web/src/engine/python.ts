@@ -2,7 +2,7 @@
 import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
 import type { Place, Player } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
-import type { Front, Reader } from "./modelfile.ts";
+import type { Origin, Reader } from "./modelfile.ts";
 import type { BudgetOption, RunConfig } from "./protocol.ts";
 import type { Decisions } from "../storage/shelf.ts";
 
@@ -14,7 +14,10 @@ export interface Request {
   changes: Record<string, number | string>;
   bytes: number | null; // of the text; null: the model only writes
   prompt?: string;
-  from?: Pick<Front, "config" | "progress" | "slots">; // what to go on from
+  from?: Origin; // what to go on from
+  base?: { config: RunConfig; sha256: string }; // that adapters stand on
+  lora?: Record<string, number | string>; // of new adapters
+  title?: string; // what they are called
   device?: DeviceFacts; // of the GPU to plan for; absent: plan for WebAssembly
   memory?: { reported: number | null }; // bytes; absent: the GPU has its own
   budget?: Record<string, unknown>; // of a run that a Budget has chosen: it ends on time
@@ -63,7 +66,8 @@ export interface Page {
   /** What a program that draws start values leaves at these places, for players that cannot. */
   startValues(playbook: string, places: string): Promise<Uint8Array<ArrayBuffer>>;
   zeros(size: number): Uint8Array<ArrayBuffer>;
-  save(header: string): Promise<void>;
+  /** A file with this header, of the floats that lie at these places. */
+  save(header: string, places: string): Promise<void>;
   /** Keeps a state that has proved sound, as a KeepOrder says: null, or the name of an error and its message. */
   keep(order: string, state: Uint8Array<ArrayBuffer>): Promise<string>;
   /** The state that was kept at that step. */
@@ -102,7 +106,7 @@ export interface InsideModule {
 /** A Session of tab/session.py; every text is JSON. */
 export interface Session {
   plan(): string;
-  open(page: Page, train: Uint8Array, val: Uint8Array, state: Uint8Array | null): Promise<void>;
+  open(page: Page, train: Uint8Array, val: Uint8Array, state: Uint8Array | null, base: Uint8Array | null): Promise<void>;
   train(): Promise<string>;
   keep_end(): Promise<void>; // the state that a run has ended with
   attend(): Promise<void>;

@@ -1,10 +1,10 @@
 // A model in a player, with the Python that drives it: it trains, writes, is saved, and goes back to what was kept of it.
 import type { Place, Player } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
-import { ModelFile, type Reader, writeModelFile } from "./modelfile.ts";
+import { ModelFile, type Origin, type Reader, writeModelFile } from "./modelfile.ts";
 import { makePlayer, startValues } from "./players.ts";
 import type { CoreEvent, FromWorker, SavedFile, ToWorker } from "./protocol.ts";
-import { type Bridge, bridge, lastLine, type Page, type Plan, type Request, sentence, type Session } from "./python.ts";
+import { type Bridge, bridge, lastLine, type Page, type Plan, sentence, type Session } from "./python.ts";
 import type { WasmOptions } from "./wasmplayer.ts";
 import type { Keeper } from "../storage/keeper.ts";
 import type { KeepOrder } from "../storage/shelf.ts";
@@ -54,7 +54,7 @@ export class Run implements Page {
     const { config, parameters, trainBytes, valBytes, advice } = this.plan;
     const [train, val] = [text.subarray(0, trainBytes), text.subarray(trainBytes)];
     try {
-      await sentence(() => this.session.open(this, train, val, from?.state ?? null));
+      await sentence(() => this.session.open(this, train, val, from?.state ?? null, null));
     } catch (error) {
       throw this.fault ?? error;
     }
@@ -142,16 +142,16 @@ export class Run implements Page {
   }
 
   /** What another run needs to know to go on from here. */
-  stands(): NonNullable<Request["from"]> {
-    return JSON.parse(this.session.stands()) as NonNullable<Request["from"]>;
+  stands(): Origin {
+    return JSON.parse(this.session.stands()) as Origin;
   }
 
   async export(): Promise<Kept> {
     return { header: this.session.header_text(), state: await this.state() };
   }
 
-  private state(): Promise<Uint8Array<ArrayBuffer>> {
-    return this.player!.read(JSON.parse(this.session.state_places()) as Place[]);
+  private state(places: string = this.session.state_places()): Promise<Uint8Array<ArrayBuffer>> {
+    return this.player!.read(JSON.parse(places) as Place[]);
   }
 
   async file({ header, state }: Kept): Promise<SavedFile> {
@@ -208,8 +208,8 @@ export class Run implements Page {
     return JSON.stringify(asked);
   }
 
-  async save(header: string): Promise<void> {
-    const file = await this.file({ header, state: await this.state() });
+  async save(header: string, places: string): Promise<void> {
+    const file = await this.file({ header, state: await this.state(places) });
     say({ type: "saved", ...file }, [file.bytes.buffer]);
   }
 

@@ -22,8 +22,7 @@ export async function travel({ run, prompt, settings }: Travel, shelf: Shelf, py
 
 async function written(bytes: Uint8Array<ArrayBuffer>, prompt: string, settings: Travel["settings"], python: Python): Promise<string> {
   const file = await ModelFile.open(bytes, python.reader);
-  const { config, progress, slots } = file.front;
-  const session = python.session({ preset: "", recipe: "", changes: {}, bytes: null, from: { config, progress, slots } });
+  const session = python.session({ preset: "", recipe: "", changes: {}, bytes: null, from: file.origin });
   session.plan();
   let player: WasmPlayer | null = null;
   let fault: unknown = null;
@@ -46,7 +45,7 @@ async function written(bytes: Uint8Array<ArrayBuffer>, prompt: string, settings:
     refused: (message) => (fault = new Error(message)),
   };
   try {
-    await sentence(() => session.open(page as Page, new Uint8Array(), new Uint8Array(), file.body()));
+    await sentence(() => session.open(page as Page, new Uint8Array(), new Uint8Array(), file.body(), null));
     await session.attend();
     if (fault) throw fault;
     return new TextDecoder().decode(Uint8Array.from(text));

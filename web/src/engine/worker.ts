@@ -45,7 +45,7 @@ let choosing: Trial | null = null; // of a run that is to end in time
 async function prepare(wish: Wish): Promise<Prepared> {
   const { resume } = wish;
   const file = resume instanceof Uint8Array ? await ModelFile.open(resume, python.reader) : null;
-  const from = resume === "in hand" ? inHand().stands() : file && { config: file.front.config, progress: file.front.progress, slots: file.front.slots };
+  const from = resume === "in hand" ? inHand().stands() : file?.origin;
   const kept = wish.type === "start" ? await keeperOf(wish.run) : null;
   const text = wish.type === "start" ? await textOf(wish.text!) : null;
   const gpu = wish.engine === "webgpu" ? await Gpu.open() : null;
