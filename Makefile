@@ -12,13 +12,13 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium vulkan qemu train models law play wheel clean
+.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium browsers vulkan qemu train models law play wheel clean
 .NOTPARALLEL:  # one install makes several stamps
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
-setup: .venv/test-ready web/node_modules/test-ready chromium vulkan ## make .venv and install everything the checks need
+setup: .venv/test-ready web/node_modules/test-ready chromium browsers vulkan ## make .venv and install everything the checks need
 
 test: setup lint types web-check site ## everything that must hold: lint, types, all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
@@ -111,6 +111,14 @@ chromium:
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
 	else echo "The tests drive Chromium, and there is none: install Chromium or Google Chrome."; exit 1; fi
+
+# Firefox and WebKit, in which the page is tried too: as above. Elsewhere those tests are skipped.
+browsers:
+	@command -v firefox-esr > /dev/null && command -v WebKitWebDriver > /dev/null && command -v Xvfb > /dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends firefox-esr webkit2gtk-driver xvfb; \
+	else echo "The tests open the page in Firefox and WebKit, too: install firefox-esr, webkit2gtk-driver and xvfb."; fi
 
 # The ARM machine that the kernels are tested on, emulated: as above.
 qemu:

@@ -36,6 +36,13 @@ export function canShareMemory(): boolean {
   return typeof crossOriginIsolated === "undefined" || crossOriginIsolated;
 }
 
+/** Why threads cannot share memory, where they cannot. */
+export function whyAlone(): string {
+  return typeof crossOriginIsolated !== "undefined" && crossOriginIsolated
+    ? "this browser shares no memory between threads"
+    : "not cross-origin isolated";
+}
+
 export function cores(): number {
   return Math.max(1, Math.min(MAX_THREADS, navigator.hardwareConcurrency || 1));
 }
@@ -51,6 +58,8 @@ export async function capabilities(): Promise<Capabilities> {
   const isolated = canShareMemory();
   let note = "";
   if (builds.length === 0) note = "This browser has no WebAssembly, so nothing can be trained in it.";
+  else if (!isolated && crossOriginIsolated)
+    note = "This browser shares no memory between threads, so training uses one thread.";
   else if (!isolated)
     note = "This page is not cross-origin isolated, so training uses one thread; serve it with COOP and COEP headers.";
   else if (builds[0] === "scalar") note = "This browser has no WebAssembly SIMD, so training will be slow.";

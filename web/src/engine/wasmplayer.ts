@@ -1,6 +1,6 @@
 // Replays programs' words on one memory, on this thread or on a team of threads. All decisions were made in Python.
 import { type Place, type Player, type Playbook, totalSize } from "./contract.ts";
-import { canShareMemory, cores, hasMemory64, MAX_THREADS, runnableBuilds } from "./features.ts";
+import { canShareMemory, cores, hasMemory64, MAX_THREADS, runnableBuilds, whyAlone } from "./features.ts";
 import { allocate, layOut, type MemoryMap } from "./memory.ts";
 import { BUILD_NAMES, type WasmBuild } from "./protocol.ts";
 import { CONTROL, type FromThread, makeThread, type Start, type Thread } from "./thread.ts";
@@ -59,7 +59,7 @@ export class WasmPlayer implements Player {
     const bits = map.is64 ? ", 64-bit memory" : "";
     const description =
       `WebAssembly, ${BUILD_NAMES[build]}, ${threads} thread${threads > 1 ? "s" : ""}${bits}, ${size(playbook.buffers[0])}` +
-      (options.threads !== 1 && !canShareMemory() ? " (not cross-origin isolated: threads are not to be had)" : "");
+      (options.threads !== 1 && !canShareMemory() ? ` (${whyAlone()})` : "");
     const replayer = shared ? await Team.start(module, memory, map) : new Instance(module, memory, map);
     return new WasmPlayer(memory, map, playbook.buffers[0], replayer, description);
   }
