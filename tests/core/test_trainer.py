@@ -321,6 +321,10 @@ def test_history_keeps_the_first_the_last_and_at_most_512(steps):
     assert kept == sorted(set(kept))
     gaps = {b - a for a, b in itertools.pairwise(kept[:-1])}
     assert len(gaps) <= 1  # evenly spread
+    in_blocks = LossHistory()
+    for first in range(0, steps, 37):
+        in_blocks.add_all([(step, float(step), 0.0) for step in range(first + 1, min(first + 37, steps) + 1)])
+    assert in_blocks.points == history.points
 
 
 def test_adamws_rates_are_the_corrections_of_its_moments():

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def rates_of(train: "TrainConfig", step: int) -> tuple[float, float, float]:
-    lr = learning_rate(train, step)
+    return rates_at(train, step, learning_rate(train, step))
+
+
+def rates_at(train: "TrainConfig", step: int, lr: float) -> tuple[float, float, float]:
     step_size = lr / (1.0 - train.beta1**step)
     root_correction = 1.0 / (1.0 - train.beta2**step) ** 0.5
     return step_size, root_correction, lr * train.weight_decay

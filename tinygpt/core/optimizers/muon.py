@@ -21,34 +21,20 @@ QUINTIC = (3.4445, -4.7750, 2.0315)
 MOST_GROWTH = 2.0**18
 
 
-def coefficients(iterations: int) -> list[tuple[float, float, float]]:
-    """a, b and c of each iteration."""
-    return [QUINTIC] * iterations
-
-
 def run_length(iterations: int) -> int:
     """How many iterations in a row may go by X X^T alone."""
-    slopes = [a * a for a, _, _ in coefficients(iterations)]
-    for length in range(iterations, 1, -1):
-        if max([product(slopes[i : i + length]) for i in range(iterations - length + 1)]) <= MOST_GROWTH:
-            return length
-    return 1
-
-
-def product(factors: list[float]) -> float:
-    result = 1.0
-    for factor in factors:
-        result *= factor
-    return result
+    slope = QUINTIC[0] * QUINTIC[0]
+    length, growth = 1, slope
+    while length < iterations and growth * slope <= MOST_GROWTH:
+        length, growth = length + 1, growth * slope
+    return length
 
 
 def rates_of(train: "TrainConfig", step: int) -> tuple[float, ...]:
     """AdamW's, then the matrices', which follow the same schedule, then the iterations' coefficients."""
-    matrix_lr = train.matrix_lr * learning_rate(train, step) / train.lr
-    rates: tuple[float, ...] = adamw.rates_of(train, step) + (matrix_lr, matrix_lr * train.weight_decay)
-    for row in coefficients(train.ns_steps):
-        rates += row
-    return rates
+    lr = learning_rate(train, step)
+    matrix_lr = train.matrix_lr * lr / train.lr
+    return adamw.rates_at(train, step, lr) + (matrix_lr, matrix_lr * train.weight_decay) + QUINTIC * train.ns_steps
 
 
 def update(p: "Program", config: "RunConfig", memory: "Memory") -> None:

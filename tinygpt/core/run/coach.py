@@ -27,6 +27,7 @@ WORSE = 0.02
 GAP = 0.25  # nats between training and validation
 EPOCHS = 10.0  # more than this often read: too little text
 REPEATING = 0.5  # nats: what only a text has that repeats itself
+WATCHED = ("lr", "matrix_lr", "dropout", "weight_decay", "warmup")  # settings that are held against the usual
 MUCH_DROPOUT, MUCH_DECAY = 0.2, 5.0  # above the usual; times the usual
 
 
@@ -42,7 +43,8 @@ class Coach:
         self.train_bytes = train_bytes
         self.tokens_per_step = run.train.batch * run.train.grad_accum * replicas * run.model.ctx
         self.band = band
-        self.usual = tuned(preset_like(run.model), recipe_like(run))
+        stated = tuned(preset_like(run.model), recipe_like(run))
+        self.usual = {name: float(stated.get(name, getattr(TrainConfig(), name))) for name in WATCHED}
         self.losses: list[float] = []
         self.norms: list[float] = []
         self.first = 0.0  # mean of the first losses that were seen
@@ -164,7 +166,7 @@ class Coach:
     def odd_setting(self) -> str:
         """One that is far from the recipe's and makes a run slow to learn, with what to try; "" without any."""
         train = self.run.train
-        dropout, decay, warmup = [self.usual_of(name) for name in ("dropout", "weight_decay", "warmup")]
+        dropout, decay, warmup = [self.usual[name] for name in ("dropout", "weight_decay", "warmup")]
         if train.dropout > dropout + MUCH_DROPOUT:
             return f"dropout {train.dropout:g} leaves out much, try {dropout:g}"
         if train.weight_decay > MUCH_DECAY * decay:
@@ -172,9 +174,6 @@ class Coach:
         if train.warmup == 0 and warmup > 0:
             return f"there is no warm-up, try warmup {int(warmup)}"
         return ""
-
-    def usual_of(self, name: str) -> float:
-        return float(self.usual.get(name, getattr(TrainConfig(), name)))
 
     # --- rates -----------------------------------------------------------------------------------------------
 
@@ -186,12 +185,12 @@ class Coach:
         share = (
             learning_rate(self.run.train, step) / self.run.train.lr if self.run.train.schedule == "constant" else 1.0
         )
-        ratios = [share * getattr(self.run.train, name) / self.usual_of(name) for name in self.rates()]
+        ratios = [share * getattr(self.run.train, name) / self.usual[name] for name in self.rates()]
         furthest: float = max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
         return furthest
 
     def usual_rates(self) -> str:
-        return ", ".join([f"{name} {self.usual_of(name):g}" for name in self.rates()])
+        return ", ".join([f"{name} {self.usual[name]:g}" for name in self.rates()])
 
     def lower_rates(self) -> str:
         lower = ", ".join([f"{name} {getattr(self.run.train, name) / 3:.2g}" for name in self.rates()])

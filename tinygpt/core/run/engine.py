@@ -11,7 +11,6 @@ from tinygpt.core.corpus import validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.models.programs import training_modes
-from tinygpt.core.ops.op import float_bits
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers import check_slots, optimizer_of, slot_names
 from tinygpt.core.run.contract import StepMetrics
@@ -91,18 +90,17 @@ class ProgramEngine(WritingEngine):
 
     async def table_rates(self, last: int) -> None:
         """The rates up to a step, in the table where the steps will look for them."""
-        optimizer = optimizer_of(self.config.train)
+        train, rates_of = self.config.train, optimizer_of(self.config.train).rates_of
         while self.known < last:
             row = self.known % RING
             count = min(last - self.known, RING - row)
-            words: list[int] = []
-            for step in range(self.known + 1, self.known + count + 1):
-                words += [float_bits(rate) for rate in optimizer.rates_of(self.config.train, step)]
-            await self.write_ints("rates", words, len(words) // count * row)
-            if self.config.train.average:
-                steps = range(self.known + 1, self.known + count + 1)
-                shares = [float_bits(average_rate(self.config.train, step)) for step in steps]
-                await self.write_ints("average_rates", shares, row)
+            steps = range(self.known + 1, self.known + count + 1)
+            rates: list[float] = []
+            for step in steps:
+                rates += rates_of(train, step)
+            await self.write_floats("rates", rates, len(rates) // count * row)
+            if train.average:
+                await self.write_floats("average_rates", [average_rate(train, step) for step in steps], row)
             self.known += count
 
     async def run_steps(self, steps: int) -> int:

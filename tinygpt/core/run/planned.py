@@ -116,6 +116,9 @@ class PlannedEngine(Engine):
     async def write_ints(self, name: str, values: "list[int]", start: int = 0) -> None:
         await self.write(name, struct.pack(f"<{len(values)}i", *values), start)
 
+    async def write_floats(self, name: str, values: "list[float]", start: int = 0) -> None:
+        await self.write(name, struct.pack(f"<{len(values)}f", *values), start)
+
     async def read_words(self, name: str, kind: str, count: int) -> "tuple[Any, ...]":
         """The first words of a tensor, as struct's `kind`."""
         return struct.unpack(f"<{count}{kind}", await self.player.read(self.places(name, count)))

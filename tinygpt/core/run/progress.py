@@ -34,6 +34,14 @@ class LossHistory:
             self.points.pop()  # it was there only for being the last
         self.points.append((step, loss))
 
+    def add_all(self, rows: "list[Any]") -> None:
+        """The same for rows that begin with step and loss: of those before the last one, only the grid's count."""
+        stride = history_stride(rows[-1][0])
+        for row in rows[:-1]:
+            if (row[0] - 1) % stride == 0:
+                self.add(row[0], row[1])
+        self.add(rows[-1][0], rows[-1][1])
+
 
 class Progress:
     def __init__(self) -> None:

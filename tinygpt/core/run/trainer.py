@@ -34,6 +34,20 @@ class Diverged(TinyGPTError):
     """The loss is no longer a number, or far above that of an untrained model."""
 
 
+class Block:
+    """Steps that were done one behind the other, as rows of step, loss, gradient's norm and learning rate."""
+
+    def __init__(self, rows: "list[tuple[int, float, float, float]]", seconds: float, tokens: int, steps: int) -> None:
+        """`seconds` and `tokens` are those of a step, `steps` the run's."""
+        self.rows = rows
+        self.seconds = seconds
+        self.tokens_per_s = tokens / seconds if seconds > 0 else 0.0
+        self.steps = steps
+
+    def eta_s(self, step: int) -> float:
+        return (self.steps - step) * self.seconds
+
+
 class Host:
     """What the loop needs of its surroundings. The CLI and the page each extend it."""
 
@@ -44,10 +58,20 @@ class Host:
     def emit(self, event: "dict[str, Any]") -> None:
         """Take note of a step, eval, exam, sample, checkpoint, watch or advice event (the key "event" names it)."""
 
-    def emit_steps(self, events: "list[dict[str, Any]]") -> None:
+    def emit_steps(self, block: "Block") -> None:
         """Take note of a block of steps."""
-        for event in events:
-            self.emit(event)
+        for step, loss, grad_norm, lr in block.rows:
+            self.emit(
+                {
+                    "event": "step",
+                    "step": step,
+                    "loss": loss,
+                    "grad_norm": grad_norm,
+                    "lr": lr,
+                    "tokens_per_s": block.tokens_per_s,
+                    "eta_s": block.eta_s(step),
+                }
+            )
 
     def should_stop(self) -> bool:
         return False
@@ -262,33 +286,26 @@ class Trainer:
         return self.validating and (step == train.steps or due(step, train.eval_every))
 
     def report(self, metrics: "list[Any]") -> None:
-        """Tell the host of each step, and stop a run whose loss has left the track."""
+        """Tell the host of each step, and stop a run whose loss has left the track.
+
+        In a tab this is slow Python beside a fast GPU: what is done here for every step is little.
+        """
         train = self.config.train
-        seconds = self.step_rate.each()
-        events = []
+        rows = []
         bad = None
         for step, loss, grad_norm in metrics:
             self.exploded = self.exploded + 1 if loss > EXPLODED_LOSS else 0
             if not math.isfinite(loss + grad_norm) or self.exploded >= EXPLODED_STEPS:
                 bad = self.diverged(step, symptom(loss, grad_norm))
                 break
-            self.progress.loss = loss
-            self.progress.history.add(step, loss)
-            events.append(
-                {
-                    "event": "step",
-                    "step": step,
-                    "loss": loss,
-                    "grad_norm": grad_norm,
-                    "lr": learning_rate(train, step),
-                    "tokens_per_s": self.tokens_per_step / seconds if seconds > 0 else 0.0,
-                    "eta_s": (train.steps - step) * seconds,
-                }
-            )
-        self.host.emit_steps(events)
+            rows.append((step, loss, grad_norm, learning_rate(train, step)))
+        if rows:
+            self.progress.loss = rows[-1][1]
+            self.progress.history.add_all(rows)
+            self.host.emit_steps(Block(rows, self.step_rate.each(), self.tokens_per_step, train.steps))
         if self.coach is not None:
-            for event in events:
-                self.advise(event["step"], self.coach.step(event["step"], event["loss"], event["grad_norm"]))
+            for step, loss, grad_norm, _ in rows:
+                self.advise(step, self.coach.step(step, loss, grad_norm))
         if bad is not None:
             raise bad
 

@@ -31,6 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from tinygpt.core.run.trainer import Block
 
 NOTHING_KEPT = {"records": [None, None], "snapshots": [], "durable": False}
 UNKNOWN_DEVICE = "an earlier engine"
@@ -54,15 +55,10 @@ class TabHost(Host):
             self.session.keeping.validated(event["step"], event["val_loss"])
         self.page.emit(json.dumps(event))
 
-    def emit_steps(self, events: "list[dict[str, Any]]") -> None:
+    def emit_steps(self, block: "Block") -> None:
         """All in one message."""
-        if not events:
-            return
-        last = events[-1]
-        rows = [[event["step"], event["loss"], event["grad_norm"], event["lr"]] for event in events]
-        self.emit(
-            {"event": "steps", "rows": rows, "tokens_per_s": last["tokens_per_s"], "eta_s": last["eta_s"]},
-        )
+        eta_s = block.eta_s(block.rows[-1][0])
+        self.emit({"event": "steps", "rows": block.rows, "tokens_per_s": block.tokens_per_s, "eta_s": eta_s})
 
     def should_stop(self) -> bool:
         return bool(self.page.stopping())

@@ -212,7 +212,21 @@ export function lastLine(error: unknown): string {
   return last.replace(/^(\w*Error|\w*Exception|JsException): /, "");
 }
 
-/** The player as tab/engine.py's TabPlayer calls it: places and words are JSON. */
+const DIGITS = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+function digitsOf(bytes: Uint8Array): string {
+  let digits = "";
+  for (const byte of bytes) digits += DIGITS[byte];
+  return digits;
+}
+
+function bytesOf(digits: string): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(digits.length / 2);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = parseInt(digits.substring(2 * i, 2 * i + 2), 16);
+  return bytes;
+}
+
+/** The player as tab/engine.py's TabPlayer calls it: places are JSON, small memory is hexadecimal digits. */
 export type Bridge = ReturnType<typeof bridge>;
 
 export function bridge(player: Player, isLost: () => boolean, onFault: (error: unknown) => void) {
@@ -226,16 +240,14 @@ export function bridge(player: Player, isLost: () => boolean, onFault: (error: u
     }
   };
   const places = (text: string): Place[] => JSON.parse(text) as Place[];
-  const wordsOf = ({ buffer }: Uint8Array<ArrayBuffer>): string => JSON.stringify(Array.from(new Int32Array(buffer)));
   return {
     threads: () => player.threads,
     describe: () => player.describe(),
-    write: (at: string, words: string) =>
-      watched(player.write(places(at), new Uint8Array(Int32Array.from(JSON.parse(words) as number[]).buffer))),
+    write: (at: string, digits: string) => watched(player.write(places(at), bytesOf(digits))),
     put: (at: string, data: Uint8Array<ArrayBuffer>) => watched(player.write(places(at), data)),
     /** What was asked for before is done first, what is asked for later is not waited for. It may never be awaited. */
     read: (at: string) => {
-      const read = watched(player.read(places(at)).then(wordsOf));
+      const read = watched(player.read(places(at)).then(digitsOf));
       read.catch(() => undefined);
       return read;
     },
