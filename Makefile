@@ -12,7 +12,7 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium browsers vulkan qemu train models law play wheel clean
+.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium browsers vulkan qemu train models law play wheel screenshots clean
 .NOTPARALLEL:  # one install makes several stamps
 
 help: ## show this list
@@ -66,6 +66,9 @@ law: .venv/ready ## what to expect of a run, from the sweeps that scripts/refere
 
 play: site ## build the page that trains in a browser tab, serve it on this machine and open it
 	$(BIN)/tinygpt play
+
+screenshots: setup site ## pictures of the page's main states, in build/screenshots/index.html
+	$(BIN)/python tests/e2e/screenshots.py build/screenshots
 
 wheel: site ## pack all of it, the built page too, into dist/tinygpt-*.whl
 	rm -rf build

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
 
 from tinygpt.server import Site
 
 OpenPage = Callable[..., Page]
 PATIENCE = 20_000  # ms
+PHONE: ViewportSize = {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1280, "height": 800}
 FLAGS = [
     "--no-sandbox",
     "--disable-quic",
@@ -67,6 +69,11 @@ def is_complaint(said: ConsoleMessage, beyond: tuple[str, ...]) -> bool:
 def view_names(page: Page) -> list[str]:
     """Of the tabs, so that a new view is among them."""
     return page.locator("nav[aria-label=Views] a").evaluate_all("links => links.map(({ hash }) => hash.slice(1))")
+
+
+def show(page: Page, view: str) -> None:
+    page.evaluate("view => { location.hash = view }", view)
+    page.wait_for_selector(f"nav a[href='#{view}'][aria-current]")
 
 
 def stat(page: Page, name: str) -> str:

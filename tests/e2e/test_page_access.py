@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from page_helpers import OpenPage, press, view_names, wait_for_step
+from page_helpers import PHONE, WIDE, OpenPage, press, show, view_names, wait_for_step
 from playwright.sync_api import Page, expect
 
 from tinygpt.site import WEB
@@ -28,7 +28,6 @@ FOCUSED = """() => {
   return { html: focused.outerHTML.slice(0, 200), name: focused.innerText ?? "", seen: around !== null };
 }"""
 Scheme = Literal["light", "dark"]
-PHONE = {"width": 390, "height": 844}
 
 
 def grave_faults(page: Page, state: str, schemes: tuple[Scheme, ...] = ("light", "dark")) -> Iterator[str]:
@@ -36,11 +35,6 @@ def grave_faults(page: Page, state: str, schemes: tuple[Scheme, ...] = ("light",
         page.emulate_media(color_scheme=scheme)
         for fault in page.evaluate(GRAVE):
             yield f"{state}, {scheme}: {fault}"
-
-
-def show(page: Page, view: str) -> None:
-    page.evaluate("view => { location.hash = view }", view)
-    page.wait_for_selector(f"nav a[href='#{view}'][aria-current]")
 
 
 def use(page: Page, view: str, folder: Path) -> None:
@@ -86,7 +80,7 @@ def test_no_view_has_a_grave_fault_and_none_is_wider_than_a_phone(open_page: Ope
         faults += grave_faults(page, f"{view}, on a phone", ("dark",))
         if (wide := page.evaluate("document.documentElement.scrollWidth")) > PHONE["width"]:
             faults.append(f"{view} is {wide} wide on a phone")
-        page.set_viewport_size({"width": 1280, "height": 720})
+        page.set_viewport_size(WIDE)
     assert not faults
 
 

@@ -30,6 +30,7 @@ export class Curve {
   readonly norm: (number | null)[] = []; // of the gradient
   readonly rate: (number | null)[] = [];
   readonly speed: (number | null)[] = []; // tokens per second
+  private lowest = Infinity;
   private readonly length: number;
   private readonly once: Average;
   private readonly twice: Average;
@@ -44,9 +45,11 @@ export class Curve {
   }
 
   addStep(step: number, loss: number, norm: number | null = null, rate: number | null = null, speed: number | null = null): void {
-    // An average lags behind a falling loss, and the average's average twice as far: the difference takes it back.
+    // An average lags behind a falling loss, and the average's average twice as far: the difference takes it back,
+    // and too far where a fall ends.
     const average = this.once.add(loss);
-    const smooth = 2 * average - this.twice.add(average);
+    this.lowest = Math.min(this.lowest, loss);
+    const smooth = Math.max(this.lowest, 2 * average - this.twice.add(average));
     this.steps.push(step);
     this.train.push(loss);
     this.smooth.push(smooth);
