@@ -12,12 +12,14 @@ from page_helpers import OpenPage, press, step
 from playwright.sync_api import Page, expect
 
 from tinygpt.core.capsule.compare import DRIFT_LIMIT
+from tinygpt.core.capsule.content import LARGEST_FILE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from cli_helpers import CALM, TINY, succeed, tinygpt
 
 pytestmark = pytest.mark.xdist_group("page-kept")
 
+HOSTILE = "<img src=x onerror=alert>"
 POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
 
 
@@ -64,12 +66,22 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     forged.write_text(json.dumps({**stated, "losses": [loss * 0.99 for loss in stated["losses"]]}))
     replay(page, forged, 5)
     expect(page.get_by_role("status")).to_contain_text("They do not agree. The losses do not agree: at step")
-    strange = tmp_path / "strange.json"
-    strange.write_text(
-        json.dumps({**stated, "title": "<img src=x onerror=alert(1)>", "config": {"model": {}, "train": {}}})
-    )
+    whole = json.dumps(stated)
+    for content, said in (
+        (json.dumps({**stated, "config": {"model": {}, "train": {}}}), "config.model does not state its 'layers'"),
+        (whole[:-200], "The capsule is broken JSON"),
+        ("[]", "The capsule must be a JSON object"),
+        (whole + " " * LARGEST_FILE, "is no capsule: it has more than a megabyte"),
+        ("\0\1\2", "The capsule is broken JSON"),
+    ):
+        (strange := tmp_path / f"{len(content)}.json").write_text(content)
+        page.get_by_label("Open a capsule").set_input_files(strange)
+        expect(page.get_by_role("alert").last).to_contain_text(said)
+    hostile = {"title": HOSTILE, "device": HOSTILE, "text": {**stated["text"], "name": HOSTILE, "sha256": "0" * 64}}
+    (strange := tmp_path / "strange.json").write_text(json.dumps({**stated, **hostile}))
     page.get_by_label("Open a capsule").set_input_files(strange)
-    expect(page.get_by_role("alert").last).to_contain_text("The capsule's config.model does not state its 'layers'")
+    expect(page.locator(".replay dl")).to_contain_text(re.compile(f"{HOSTILE}.*{HOSTILE}.*{HOSTILE}", re.DOTALL))
+    assert page.locator("img").count() == 0
 
     text = tmp_path / "other.txt"
     text.write_text(POEM[::-1])

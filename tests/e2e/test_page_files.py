@@ -6,20 +6,23 @@ import json
 import shutil
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, opener, press, stat, step
+from page_helpers import OpenPage, opener, press, show, stat, step, stop, view_names, wait_for_step
+from page_toy import TINY, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Browser, Page, expect
 
 from tinygpt import zoo
-from tinygpt.formats import save_tinygpt
+from tinygpt.formats import load_tinygpt, save_tinygpt
 from tinygpt.site import write_models
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
 from format_samples import OriginalFile, packed, sample_checkpoint
 
+HOSTILE = "<img src=x onerror=alert(1)>"
 pytestmark = pytest.mark.xdist_group("page")
 
 
@@ -50,6 +53,10 @@ def test_a_file_is_checked_whole_before_it_is_called_loaded(open_page: OpenPage,
         ("diverged", diverged, "token_embedding.weight holds NaN or infinity"),
         ("negative", negative, "the state's step must be from 0"),
         ("front", whole[:4000], "the header is said to have"),
+        ("longer", whole + b"more", "the header promises"),
+        ("empty", b"", "this is no .tinygpt file"),
+        ("noise", bytes(range(256)) * 4000, "this is no .tinygpt file"),
+        (HOSTILE, b"TGPT" + HOSTILE.encode() * 100, "version 1735223612 is unknown"),
     ):
         load(page, tmp_path / name, raw)
         expect(page.get_by_role("alert")).to_contain_text(f"The file {name} cannot be loaded: {fault}")
@@ -57,6 +64,37 @@ def test_a_file_is_checked_whole_before_it_is_called_loaded(open_page: OpenPage,
         assert step(page) == 40
     press(page, "Write")  # the good one is still in hand
     expect(page.locator("article pre").first).not_to_be_empty()
+
+
+def test_nothing_of_a_file_or_a_text_is_ever_html(open_page: OpenPage, tmp_path: Path) -> None:
+    """Names, headers, texts, prompts and what a model makes of them, wherever the page shows them."""
+    page = open_page()
+    made = load_tinygpt(untrained(tmp_path / "toy", TINY.replace(steps=100_000, sample_every=100)))
+    made.progress.sample = HOSTILE
+    file = tmp_path / f"{HOSTILE}.tinygpt"
+    save_tinygpt(file, replace(made, backend=HOSTILE, data={"name": HOSTILE}, origin={"model": HOSTILE}))
+    go_on_with(page, file, text=f"{HOSTILE}</script></textarea> " * 30)
+    wait_for_step(page, 200)
+    stop(page)
+    wait_until_kept(page)
+    for view in view_names(page):
+        show(page, view)
+        if view in ("train", "write", "library"):
+            expect(page.get_by_text(HOSTILE).locator("visible=true").first).to_be_visible()
+        if view == "write":
+            page.get_by_label("Begin with").fill(HOSTILE)
+            press(page, "Write")
+            expect(page.locator(".panes pre")).to_contain_text(HOSTILE)
+            expect(page.locator("[data-pace]")).to_contain_text("bytes")
+        if view == "inside":
+            page.get_by_label("A text that the model reads").fill(HOSTILE)
+            page.get_by_label("learnt where").check()
+            expect(page.locator("[data-inside=origins]")).not_to_be_empty()
+        assert page.locator("img").count() == 0, view
+    show(page, "train")
+    page.reload()
+    expect(page.get_by_role("region", name="The run before")).to_contain_text(HOSTILE)
+    assert page.locator("img").count() == 0
 
 
 def test_a_model_of_ours_is_loaded_from_the_site(
