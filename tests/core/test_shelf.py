@@ -101,7 +101,8 @@ def test_states_are_kept_by_the_clock_and_for_a_small_share_of_the_time():
         assert keeping.at == now + took + max(KEEP_EVERY, KEEP_SHARE * took)
     keeping.hurry()  # as far as the share goes
     assert not keeping.due(keeping.rested - 0.1, 60) and keeping.due(keeping.rested, 60)
-    assert not Keeping(EMPTY, KEEP_LARGEST + 1, 10).due(1e9, 10)
+    large = Keeping(EMPTY, KEEP_LARGEST + 1, 10)
+    assert not large.due(1e9, 10) and "more than 1 GiB" in large.advice()[0] and not keeping.advice()
 
 
 def test_snapshots_stand_at_growing_distances():

@@ -170,3 +170,29 @@ def test_a_model_that_may_not_fit_is_asked_about_before_memory_is_taken(
         )
     assert step(page) == at
     expect(page.get_by_text(f"step {at}, kept in this browser")).to_be_visible()
+
+
+def test_a_run_s_settings_are_an_address_and_its_time_is_measured_before_it_begins(open_page: OpenPage) -> None:
+    asked = "train?preset=tiny&recipe=classic&steps=300&lr=0.002&norm=rmsnorm&text=moby-dick&engine=wasm&lr2=1&batch=-4"
+    page = open_page(view=asked)
+    expect(page.get_by_role("alert")).to_contain_text("which was left out: lr2=1, batch=-4.")
+    assert page.get_by_label("tiny", exact=True).is_checked()
+    page.locator("summary", has_text="Settings").click()
+    assert page.get_by_label("learning rate", exact=True).input_value() == "0.002"
+    press(page, "Share these settings")
+    shared = page.get_by_label(re.compile("whoever opens it finds them here"))
+    said = "preset=tiny&recipe=classic&steps=300&lr=0.002&norm=rmsnorm&text=moby-dick&engine=wasm"
+    expect(shared).to_have_value(f"{page.url.split('#')[0]}#train?{said}")
+    press(page, "How long will it take?")
+    told = page.locator("[data-estimate]")
+    expect(told).to_contain_text("measured")
+    found = re.fullmatch(
+        r"About (\d+):(\d\d) here \(([\d.]+) ms for a step, measured\); .*K parameters, .*B of memory\.",
+        told.inner_text().strip(),
+    )
+    assert found and 60 * int(found[1]) + int(found[2]) >= 0.3 * float(found[3]) - 1
+    page.get_by_label("batch", exact=True).fill("2")
+    expect(page.get_by_role("button", name="How long will it take?")).to_be_visible()
+    press(page, "Train")
+    wait_for_step(page, 1)
+    stop(page)

@@ -174,6 +174,7 @@ class Session:
         if self.trains:
             check_corpus(self.config, self.train_bytes)
             advice = corpus_advice(self.config, self.train_bytes, self.val_bytes, self.parameters)
+            advice += self.keeping.advice()
         modes = training_modes(self.config, self.val_bytes) if self.trains else WRITING
         if not self.resumed and self.machine.starts:
             modes = modes + [self.machine.starts]

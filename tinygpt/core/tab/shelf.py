@@ -105,6 +105,15 @@ class Keeping:
         self.began = now
         return True
 
+    def advice(self) -> "list[str]":
+        """On a run that is not kept on its way."""
+        if self.able:
+            return []
+        return [
+            f"The state of this model has more than {KEEP_LARGEST / 2**30:g} GiB, which the page does not keep while it "
+            f"trains: until you save it to a file, it is lost with this tab."
+        ]
+
     def wants_snapshot(self, step: int) -> bool:
         return self.most > 0 and step >= (2 * self.snapshots[-1] if self.snapshots else self.first)
 

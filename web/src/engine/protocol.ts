@@ -106,6 +106,16 @@ export type ToWorker =
       tensor: string; // whose values are wanted, or nothing
       file?: Uint8Array<ArrayBuffer>; // whose model it is, from now on; absent: the worker's, or the last file's
     }
+  | {
+      type: "estimate"; // what a new run would take; answered by "estimated" or "unestimated"
+      id: number;
+      preset: string;
+      recipe: string;
+      changes: Changes;
+      text: Uint8Array<ArrayBuffer> | string; // as of "start"
+      engine: EngineName;
+      threads: number;
+    }
   | { type: "survey"; id: number; text: Uint8Array<ArrayBuffer> } // what a text is like, from its front; answered by "surveyed"
   | { type: "advise"; id: number; request: AdviceRequest } // whether a text suits a run; answered by "advised"
   | { type: "visit"; id: number; request: VisitRequest; token: string } // Hugging Face; answered by "visited", several times
@@ -337,6 +347,15 @@ export interface Origins {
   stretches: { start: number; length: number; place: number; before: string; text: string; behind: string }[]; // the longest
 }
 
+/** What a run would take: bytes of memory, seconds in all, milliseconds for a step. */
+export interface Estimated {
+  id: number;
+  bytes: number;
+  parameters: number;
+  seconds: number;
+  ms: number;
+}
+
 export type FromWorker =
   | { type: "ready"; capabilities: Capabilities }
   | { type: "doubt"; message: string } // nothing has begun: the memory may not do; ask, and send the same again, sure
@@ -358,6 +377,8 @@ export type FromWorker =
   | { type: "compared"; differences: [label: string, values: (number | string)[]][] }
   | { type: "exported"; name: string; blob: Blob }
   | { type: "travelled"; run: string; step: number; text: string; last: boolean }
+  | ({ type: "estimated" } & Estimated)
+  | { type: "unestimated"; id: number; message: string }
   | { type: "surveyed"; id: number; survey: Survey; start: number[] }
   | ({ type: "advised" } & Advised)
   | ({ type: "visited" } & Visited)

@@ -151,13 +151,24 @@ interface Texts {
   advice(request: string): string;
 }
 
+/** An Estimate of tab/estimate.py; every text is JSON. */
+interface Estimate {
+  plan(): string; // Plan
+  measure(page: TrialPage, train: Uint8Array, val: Uint8Array): Promise<string>;
+}
+
 interface BudgetModule {
   Budget(request: string): Budget;
+}
+
+interface EstimateModule {
+  Estimate(request: string): Estimate;
 }
 
 export interface Python {
   session(request: Request): Session;
   budget(request: BudgetRequest): Budget;
+  estimate(request: Request): Estimate;
   reader: Reader; // of .tinygpt files
   capsules: Capsules;
   measure: Measure;
@@ -182,11 +193,12 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, capsules, file, inside, measure, session, shelf, texts");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, capsules, estimate, file, inside, measure, session, shelf, texts");
   const tab = python.globals.get("session") as Tab;
   return {
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
     budget: (request) => sentence(() => (python.globals.get("budget") as BudgetModule).Budget(JSON.stringify(request))),
+    estimate: (request) => sentence(() => (python.globals.get("estimate") as EstimateModule).Estimate(JSON.stringify(request))),
     reader: python.globals.get("file") as Reader,
     measure: python.globals.get("measure") as Measure,
     capsules: python.globals.get("capsules") as Capsules,

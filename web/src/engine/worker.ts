@@ -3,6 +3,7 @@ import * as assets from "./assets.ts";
 import { inspected, replayed } from "./capsules.ts";
 import { capabilities, reportedMemory } from "./features.ts";
 import { choose } from "./budget.ts";
+import { estimated } from "./estimate.ts";
 import { Gpu } from "./gpu.ts";
 import { Looker } from "./inside.ts";
 import { measured } from "./measure.ts";
@@ -246,6 +247,14 @@ async function handle(message: ToWorker): Promise<void> {
       return;
     case "replay":
       say({ type: "judged", ...(await replayed(message, shelf, python)) });
+      return;
+    case "estimate":
+      try {
+        requireRest();
+        say({ type: "estimated", ...(await estimated(message, await textOf(message.text), python)) });
+      } catch (error) {
+        say({ type: "unestimated", id: message.id, message: lastLine(error) });
+      }
       return;
     case "survey":
       say(surveyed(message));

@@ -74,6 +74,15 @@ export function knob(section: Knob["section"], name: string): Knob {
 /** What the model is made of. */
 export const modelOptions = site.knobs.filter((row) => row.section === "model" && site.modelOptions.includes(row.name));
 
+const TRAINING = [
+  ...["batch", "optimizer", "lr", "matrix_lr", "schedule", "warmup", "min_lr", "grad_clip", "weight_decay", "dropout", "average"],
+  "label_smoothing",
+  ...["val_fraction", "eval_every", "patience", "sample_every", "seed"],
+];
+
+/** What can be set of a run beside its size, its text and its length. */
+export const settings = [...TRAINING.map((name) => knob("train", name)), ...modelOptions];
+
 /** A model's options that are not the default, as "norm rmsnorm". */
 export function optionsOf(model: RunConfig["model"]): string[] {
   return modelOptions.filter(({ name, default: usual }) => model[name] !== usual).map(({ name }) => `${name} ${model[name]}`);

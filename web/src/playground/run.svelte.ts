@@ -5,6 +5,7 @@ import { count, sentence } from "../lib/format";
 import { site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, FromWorker, SavedFile, ToWorker } from "../engine/protocol";
 import { Inside } from "./inside.svelte";
+import { Estimate } from "./estimate.svelte";
 import { Facts } from "./facts.svelte";
 import { Hub } from "./hub.svelte";
 import type { Answer, Machine, Means, Model, Notice, Order, Phase, Question } from "./kinds";
@@ -30,6 +31,7 @@ export class Run extends Readings {
   readonly library = new Library((message) => this.send(message));
   readonly inside = new Inside((message) => this.send(message), () => this.model?.file ?? null);
   readonly hub = new Hub((message) => this.send(message));
+  readonly estimate = new Estimate((message) => this.send(message));
   readonly facts = new Facts((message, transfer) => this.send(message, transfer));
   /** How often a model came to hand: from a file, or at the end of a run. */
   arrivals = $state(0);
@@ -307,6 +309,10 @@ export class Run extends Readings {
       case "visited":
         this.hub.take(message);
         break;
+      case "estimated":
+      case "unestimated":
+        this.estimate.take(message);
+        break;
       case "surveyed":
       case "advised":
         this.facts.take(message);
@@ -431,6 +437,7 @@ export class Run extends Readings {
     this.leaveUnanswered();
     this.inside.forget();
     this.hub.abandon();
+    this.estimate.forget();
     this.onSaved = null;
     if (lost) this.model = null;
     let left = " Press Train to start it again.";

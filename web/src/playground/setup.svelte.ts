@@ -4,6 +4,7 @@ import type { OwnText } from "../lib/owntext";
 import { isFixed, presetNamed, site } from "../lib/site";
 import type { Changes, EngineName } from "../engine/protocol";
 import { defaultEngine } from "./engines";
+import type { Hub } from "./hub.svelte";
 import type { Machine, Values } from "./kinds";
 import type { Run } from "./run.svelte";
 
@@ -45,6 +46,10 @@ export class Setup {
 
   constructor(run: Run) {
     this.run = run;
+  }
+
+  get hub(): Hub {
+    return this.run.hub;
   }
 
   get machine(): Machine {

@@ -1,4 +1,4 @@
-// What the page can show, in the order of its tabs; the address names one: "#write".
+// What the page can show, in the order of its tabs; the address names one: "#write", and of Train settings too: "#train?lr=0.001".
 export const VIEWS = [
   { name: "start", title: "Start" },
   { name: "train", title: "Train" },
@@ -13,5 +13,10 @@ export type View = (typeof VIEWS)[number]["name"];
 
 /** The first where the address names none. */
 export function viewIn(hash: string): View {
-  return VIEWS.find(({ name }) => hash === `#${name}`)?.name ?? VIEWS[0].name;
+  return VIEWS.find(({ name }) => hash.split("?")[0] === `#${name}`)?.name ?? VIEWS[0].name;
+}
+
+/** What an address says of a run's settings. */
+export function settingsIn(hash: string): string {
+  return viewIn(hash) === "train" ? (hash.split("?")[1] ?? "") : "";
 }
