@@ -110,8 +110,8 @@ class Keeping:
         if self.able:
             return []
         return [
-            f"The state of this model has more than {KEEP_LARGEST / 2**30:g} GiB, which the page does not keep while it "
-            f"trains: until you save it to a file, it is lost with this tab."
+            f"The state of this model has more than {KEEP_LARGEST / 2**30:g} GiB, which the page does not keep while "
+            f"it trains: until you save it to a file, it is lost with this tab."
         ]
 
     def wants_snapshot(self, step: int) -> bool:
