@@ -16,8 +16,8 @@ class FakeMachine(Machine):
     def __init__(self):
         self.opened = []
 
-    def lower(self, config, modes, train_bytes, val_bytes, watched=(), texts=1):
-        return Lowered(config, modes, train_bytes, val_bytes, watched=watched, texts=texts)
+    def lower(self, config, modes, **how):
+        return Lowered(config, modes, **how)
 
     async def open(self, lowered):
         self.opened.append(FakePlayer(lowered))

@@ -65,16 +65,8 @@ class NativeMachine(Machine):
         self.lanes = lanes or cpu_lanes()
         self.threads = threads or min(cores(), MAX_THREADS)
 
-    def lower(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: tuple[str, ...] = (),
-        texts: int = 1,
-    ) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes, watched=watched, texts=texts)
+    def lower(self, config: RunConfig, modes: list[str], **how: Any) -> Lowered:
+        return Lowered(config, modes, **how)
 
     async def open(self, lowered: Lowered) -> NativePlayer:
         exported = sum(tensor.size for tensor in lowered.tensors if tensor.kind in ("weight", "slot"))

@@ -28,16 +28,8 @@ class SpecMachine(Machine):
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = dtype
 
-    def lower(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: tuple[str, ...] = (),
-        texts: int = 1,
-    ) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes, watched=watched, texts=texts)
+    def lower(self, config: RunConfig, modes: list[str], **how: Any) -> Lowered:
+        return Lowered(config, modes, **how)
 
     async def open(self, lowered: Lowered) -> SpecPlayer:
         return SpecPlayer(lowered, self.dtype)

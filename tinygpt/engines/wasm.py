@@ -39,16 +39,8 @@ class WasmMachine(Machine):
             self.wanted["build"] = build
         self.runner = runner or Runner(kind)
 
-    def lower(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: tuple[str, ...] = (),
-        texts: int = 1,
-    ) -> Lowered:
-        return Lowered(config, modes, train_bytes, val_bytes, watched=watched, texts=texts)
+    def lower(self, config: RunConfig, modes: list[str], **how: Any) -> Lowered:
+        return Lowered(config, modes, **how)
 
     async def open(self, lowered: Lowered) -> DrivenPlayer:
         opened, _ = self.runner.ask("open", playbook=lowered.playbook(), **self.wanted)

@@ -44,18 +44,10 @@ class WebGPUMachine(Machine):
         self.f16 = f16
         self.progress = progress
 
-    def lower(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: tuple[str, ...] = (),
-        texts: int = 1,
-    ) -> GpuLowered:
+    def lower(self, config: RunConfig, modes: list[str], **how: Any) -> GpuLowered:
         device = self.gpu.describe()
         device.f16 = self.f16
-        return GpuLowered(config, device, modes, train_bytes, val_bytes, watched=watched, texts=texts)
+        return GpuLowered(config, device, modes, **how)
 
     async def open(self, lowered: GpuLowered) -> WebGPUPlayer:
         return WebGPUPlayer(self.gpu, lowered.playbook(), self.f16, self.progress)

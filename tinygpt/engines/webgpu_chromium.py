@@ -29,16 +29,8 @@ class WebGpuChromiumMachine(Machine):
         self.device.f16 = f16
         self.kept = "float16 tiles" if f16 else "float32"
 
-    def lower(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: tuple[str, ...] = (),
-        texts: int = 1,
-    ) -> GpuLowered:
-        return GpuLowered(config, self.device, modes, train_bytes, val_bytes, watched=watched, texts=texts)
+    def lower(self, config: RunConfig, modes: list[str], **how: Any) -> GpuLowered:
+        return GpuLowered(config, self.device, modes, **how)
 
     async def open(self, lowered: GpuLowered) -> DrivenPlayer:
         opened, _ = self.runner.ask("open-gpu", playbook=lowered.playbook())

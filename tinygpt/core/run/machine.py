@@ -14,16 +14,8 @@ class Machine:
     name = "machine"
     starts = "init"  # the program that makes start values; where there is none, `start_values` has them
 
-    def lower(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: "tuple[str, ...]" = (),
-        texts: int = 1,
-    ) -> "Any":
-        """Some programs, with a place for each tensor that is watched, and room for so many texts at once."""
+    def lower(self, config: RunConfig, modes: list[str], **how: "Any") -> "Any":
+        """Some programs, planned; `how` is what `MadePrograms` is told of them."""
         raise NotImplementedError
 
     async def open(self, lowered: "Any") -> Player:

@@ -54,9 +54,9 @@ class PlannedEngine(Engine):
         begins = self.player is None and self.state is None
         if begins and self.machine.starts and self.machine.starts not in modes:
             modes = modes + [self.machine.starts]
-        lowered = self.machine.lower(
-            self.config, modes, self.text_bytes[0], self.text_bytes[1], self.watched, self.texts
-        )
+        train_bytes, val_bytes = self.text_bytes
+        how = {"train_bytes": train_bytes, "val_bytes": val_bytes, "watched": self.watched, "texts": self.texts}
+        lowered = self.machine.lower(self.config, modes, **how)
         player = await self.machine.open(lowered)
         before, self.lowered, self.player = (self.lowered, self.player), lowered, player
         self.threads, self.software = player.threads, player.software

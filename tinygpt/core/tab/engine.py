@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tinygpt.core.run.contract import Places
 
 
+UNLESS_SAID = {"train_bytes": 0, "val_bytes": 0, "watched": (), "texts": 1}  # of how programs are planned
 DEEPEST = 64  # layers: planning takes their square, and in a tab already half a minute
 
 
@@ -101,35 +102,19 @@ class TabMachine(Machine):
         self.page: Any = None
         self.planned: Any = None  # what was asked for last, and its plan: the page sees it before memory is taken
 
-    def lower(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: "tuple[str, ...]" = (),
-        texts: int = 1,
-    ) -> "Any":
-        wanted = (config, modes, train_bytes, val_bytes, watched, texts)
+    def lower(self, config: RunConfig, modes: list[str], **how: "Any") -> "Any":
+        wanted = (config, modes, dict(UNLESS_SAID, **how))
         if self.planned is None or self.planned[0] != wanted:
-            self.planned = (wanted, self.lowered(config, modes, train_bytes, val_bytes, watched, texts))
+            self.planned = (wanted, self.lowered(config, modes, wanted[2]))
         return self.planned[1]
 
-    def lowered(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: "tuple[str, ...]",
-        texts: int,
-    ) -> "Any":
+    def lowered(self, config: RunConfig, modes: list[str], how: "dict[str, Any]") -> "Any":
         kept = slot_names(config.train)  # even where a model only writes: it may go on to train
         if self.device is None:
-            return Lowered(config, modes, train_bytes, val_bytes, kept, watched, texts)
+            return Lowered(config, modes, kept=kept, **how)
         device = device_of(self.device)
         device.f16 = False  # what the page trains, it trains in float32
-        return GpuLowered(config, device, modes, train_bytes, val_bytes, kept, watched, texts)
+        return GpuLowered(config, device, modes, kept=kept, **how)
 
     async def open(self, lowered: "Any") -> TabPlayer:
         playbook = json.dumps(lowered.playbook())

@@ -77,16 +77,8 @@ class LookingMachine(TabMachine):
     def __init__(self) -> None:
         TabMachine.__init__(self, None)
 
-    def lowered(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int,
-        val_bytes: int,
-        watched: "tuple[str, ...]",
-        texts: int,
-    ) -> "Any":
-        return Lowered(config, modes, watched=watched)
+    def lowered(self, config: RunConfig, modes: list[str], how: "dict[str, Any]") -> "Any":
+        return Lowered(config, modes, **how)
 
 
 class LookingEngine(ProgramEngine):

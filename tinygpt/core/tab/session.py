@@ -178,7 +178,7 @@ class Session:
         modes = training_modes(self.config, self.val_bytes) if self.trains else WRITING
         if not self.resumed and self.machine.starts:
             modes = modes + [self.machine.starts]
-        lowered = self.machine.lower(self.config, modes, self.train_bytes, self.val_bytes)
+        lowered = self.machine.lower(self.config, modes, train_bytes=self.train_bytes, val_bytes=self.val_bytes)
         return json.dumps(
             {
                 "bytes": lowered.bytes(),

@@ -26,16 +26,9 @@ class Lowered(MadePrograms):
     """Everything a player on a CPU needs to know of some programs of a run: places in one arena, and words."""
 
     def __init__(
-        self,
-        config: RunConfig,
-        modes: list[str],
-        train_bytes: int = 0,
-        val_bytes: int = 0,
-        kept: "tuple[str, ...]" = (),
-        watched: "tuple[str, ...]" = (),
-        texts: int = 1,
+        self, config: RunConfig, modes: list[str], train_bytes: int = 0, val_bytes: int = 0, **how: "Any"
     ) -> None:
-        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched, texts)
+        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, **how)
         made = [self.programs[mode] for mode in self.planned]
         scratch: dict[str, list[Tensor | None]] = {}
         for program in made:

@@ -64,11 +64,9 @@ class GpuLowered(MadePrograms):
         modes: list[str],
         train_bytes: int = 0,
         val_bytes: int = 0,
-        kept: "tuple[str, ...]" = (),
-        watched: "tuple[str, ...]" = (),
-        texts: int = 1,
+        **how: "Any",
     ) -> None:
-        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, kept, watched, texts)
+        MadePrograms.__init__(self, config, modes, train_bytes, val_bytes, **how)
         self.device = device
         self.slices = slices_of(config, self.memory.layout, device)
         self.segments = segments_of(self.memory, self.slices, device)
