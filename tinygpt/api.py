@@ -150,7 +150,7 @@ class Model:
         return Model(scaled_model(self.checkpoint, (), scale), self._choice)
 
     def save(self, path: str | os.PathLike[str], *, weights_only: bool = False, dtype: str = "float32") -> None:
-        """As a .tinygpt file, which the command line and the page open; float16 holds weights alone."""
+        """As a .tinygpt file, which the command line and the page open; float16 and int8 hold weights alone."""
         save_tinygpt(path, self.checkpoint, include_optimizer=not weights_only and dtype == "float32", dtype=dtype)
 
     def save_adapter(self, path: str | os.PathLike[str]) -> None:

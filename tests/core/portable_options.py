@@ -6,7 +6,7 @@ from tinygpt.core import presets
 from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import trained_parameters
-from tinygpt.core.models.programs import all_modes
+from tinygpt.core.models.programs import READING, all_modes
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
@@ -33,6 +33,11 @@ for changes, adapters in ((MODERN, None), (GATED, None), (plain, None), (MUON, N
     lowered = Lowered(run, modes, 999, 99)
     for mode in sorted(lowered.words):
         print(mode, lowered.plan.size, lowered.words[mode])
+    if adapters is None:
+        compact = Lowered(run, READING, compact="int8")
+        for mode in sorted(compact.words):
+            print(mode, compact.plan.size, compact.words[mode])
+        print(compact.compact_places())
     playbook = GpuLowered(run, Device(), all_modes(run), 999, 99).playbook()
     for part in sorted(playbook):
         print(part, bits(playbook[part]))

@@ -1,6 +1,7 @@
 """Every engine by name, in sizes that it can be proved with in seconds, and what it is held to."""
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from gpu_here import webgpu
 
 from tinygpt.bench.workload import made_up_text
-from tinygpt.core.config import LoraConfig, RunConfig
+from tinygpt.core.config import LN_VOCAB, VOCAB, LoraConfig, RunConfig
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import StepMetrics, run_now
 from tinygpt.core.run.validation import validate
@@ -141,6 +142,14 @@ def bytes_of(state: State) -> bytes:
 def uneven(config: RunConfig) -> State:
     """Away from the start, where logits are all alike, but not where attention's sums are ill-conditioned."""
     return State(0, initial_weights(config.model, 3) * 4)
+
+
+def rounding(config: RunConfig, largest_logit: float) -> float:
+    """Of a loss, which is a difference of numbers no larger than twice the largest logit: the roundings to float32 of
+    all sums on the way, n of which add up as sqrt(n) does."""
+    C, layers = config.model.d_model, config.model.layers
+    terms = layers * (2 * C + C + config.model.ctx + C + C + 4 * C) + C + C + VOCAB
+    return math.sqrt(terms) * 2.0**-24 * 2 * (largest_logit + LN_VOCAB)
 
 
 @functools.cache

@@ -18,12 +18,13 @@ from lab import (
     bytes_of,
     loaded,
     named,
+    rounding,
     state_of,
     trained,
     uneven,
 )
 
-from tinygpt.core.config import LN_VOCAB, VOCAB, SampleConfig
+from tinygpt.core.config import VOCAB, SampleConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.desk import Desk
@@ -250,14 +251,6 @@ def plain_losses(config, state, windows):
         logits = GPT(config.model, state.w).double()(tokens[:, :-1])
     losses = -torch.log_softmax(logits, -1).gather(-1, tokens[:, 1:, None])[:, :, 0]
     return losses.numpy(), logits.abs().max().item()
-
-
-def rounding(config, largest_logit):
-    """Of a loss, which is a difference of numbers no larger than twice the largest logit: the roundings to float32 of
-    all sums on the way, n of which add up as sqrt(n) does."""
-    C, layers = config.model.d_model, config.model.layers
-    terms = layers * (2 * C + C + config.model.ctx + C + C + 4 * C) + C + C + VOCAB
-    return math.sqrt(terms) * 2.0**-24 * 2 * (largest_logit + LN_VOCAB)
 
 
 def test_losses_of_any_windows_are_those_of_a_plain_pytorch_model(lab):

@@ -21,6 +21,7 @@ from format_samples import (
 
 from tinygpt.core.config import ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.file.header import stored_bytes
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.run.progress import Progress
 from tinygpt.formats import (
@@ -132,6 +133,14 @@ def test_weights_in_int8(model, tmp_path):
     assert header["dtype"] == "int8" and header["stateByteLength"] == len(state) == 4 + size
     assert header["sha256"] == hashlib.sha256(state).hexdigest()
 
+    ends = 4 + np.cumsum([stored_bytes(row.shape, "int8") for row in rows])
+    chunks = [state[begin:end] for begin, end in zip([4, *ends], ends, strict=False)]
+    turned = {**header, "manifest": header["manifest"][::-1], "sha256": None}
+    for entry, row in zip(turned["manifest"], rows[::-1], strict=True):
+        entry["floatOffset"] = sum(later.size for later in rows if later.offset > row.offset)
+    (tmp_path / "turned").write_bytes(packed(2, turned, state[:4] + b"".join(chunks[::-1])))
+    assert load_tinygpt(tmp_path / "turned").state.w.tobytes() == loaded.state.w.tobytes()
+
 
 def test_what_int8_cannot_hold(tmp_path):
     checkpoint = sample_checkpoint()
@@ -150,7 +159,8 @@ def test_what_int8_cannot_hold(tmp_path):
             load_tinygpt(tmp_path / "b")
         return str(caught.value)
 
-    assert "token_embedding.weight holds NaN" in fault(header, state[:4] + struct.pack("<f", math.inf) + state[8:])
+    for scale in (math.inf, 3e38):  # times 127 is more than a float32 holds
+        assert "token_embedding.weight holds NaN" in fault(header, state[:4] + struct.pack("<f", scale) + state[8:])
     assert "its layout must be 'out_in'" in fault({**header, "layout": None}, state)
     assert "bytes of state" in fault(header, state[:-4])
     assert "bytes of state" in fault({**header, "dtype": "float16", "stateByteLength": None}, state)

@@ -68,6 +68,8 @@ def drawn(kernel: str, name: str, tensor: Tensor, dims: Dims, random: np.random.
         return fills[name](normal, dims, random)
     if tensor.dtype == "f32":
         return normal
+    if tensor.dtype == "i8":
+        return random.integers(-127, 127, tensor.shape, np.int8, endpoint=True)
     return random.integers(0, dims.get("V", 256), tensor.shape, np.uint8 if tensor.dtype == "u8" else np.int64)
 
 

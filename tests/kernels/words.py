@@ -12,7 +12,7 @@ GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes
 
 def as_words(array: np.ndarray) -> np.ndarray:
     flat = np.asarray(array).reshape(-1)
-    if flat.dtype == np.uint8:
+    if flat.itemsize == 1:
         return np.pad(flat, (0, -flat.size % 4)).view(np.int32)
     return flat.astype(np.float32).view(np.int32) if flat.dtype.kind == "f" else flat.astype(np.int32)
 
@@ -53,6 +53,6 @@ def spread(array: np.ndarray) -> np.ndarray:
 
 def from_words(words: np.ndarray, like: np.ndarray) -> np.ndarray:
     """A copy, in the dtype that `like` has there and in its shape."""
-    if like.dtype == np.uint8:
-        return words.view(np.uint8)[: like.size].reshape(like.shape).copy()
+    if like.itemsize == 1:
+        return words.view(like.dtype)[: like.size].reshape(like.shape).copy()
     return words.view(np.float32 if like.dtype.kind == "f" else np.int32).reshape(like.shape).copy()

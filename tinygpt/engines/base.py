@@ -24,6 +24,10 @@ class State(NamedTuple):
     w: FloatArray
     slots: Mapping[str, FloatArray] = MappingProxyType({})
 
+    @property
+    def parameters(self) -> int:
+        return len(self.w)
+
 
 class TerminalEngine(ProgramEngine):
     """Over a player of this process, or one that answers like it."""
@@ -33,6 +37,7 @@ class TerminalEngine(ProgramEngine):
             return self.state  # type: ignore[no-any-return]
         if self.player is None:
             await self.plan([])
+        await self.unpack()
         slots = {name: await self.vector(name) for name in self.slots if self.has(name)}
         return State(self.step, await self.vector("weights"), slots)
 
@@ -42,9 +47,14 @@ class TerminalEngine(ProgramEngine):
     async def import_state(self, state: State) -> None:
         self.check_state(state, self.config)
         if self.player is None:
-            self.state = state
+            self.state, self.compact = state, self.dtype_of(state)
             self.step = state.step
             return
+        if self.is_compact() and self.dtype_of(state) == self.compact:
+            await self.player.write(self.lowered.compact_places(), state.packed)  # type: ignore[attr-defined]
+            await self.set_step(state.step)
+            return
+        await self.unpack()
         await self.write_vector("weights", state.w)
         for name in self.slots:
             if self.has(name):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.plan.cpu.lowering import MAX_THREADS, TEAM_WORDS, Lowered
+from tinygpt.core.plan.cpu.lowering import COMPACT, MAX_THREADS, TEAM_WORDS, Lowered
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
@@ -59,6 +59,7 @@ def zeros(size: int) -> mmap.mmap:
 
 class NativeMachine(Machine):
     name = "native"
+    compact = COMPACT
 
     def __init__(self, threads: int | None = None, lanes: int | None = None) -> None:
         check_threads(threads)

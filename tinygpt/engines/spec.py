@@ -12,18 +12,20 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from tinygpt.core.config import RunConfig
-from tinygpt.core.ops.op import Op, Tensor, bits_float
-from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.ops.op import Op, Tensor, bits_float, elements
+from tinygpt.core.plan.cpu.lowering import COMPACT, Lowered
 from tinygpt.core.run.contract import Player
 from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
 from tinygpt.kernels.spec import SPEC
 
 Array = npt.NDArray[Any]
+BYTES = {"u8": np.uint8, "i8": np.int8}
 
 
 class SpecMachine(Machine):
     name = "spec"
+    compact = COMPACT
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = dtype
@@ -55,8 +57,8 @@ class SpecPlayer(Player):
     def array(self, mode: str, tensor: Tensor) -> Array:
         """A tensor's stretch of its arena, flat; as a matrix where rows lie apart."""
         start = self.lowered.plan.start(mode, tensor)
-        if tensor.dtype == "u8":
-            return self.bytes[4 * start : 4 * start + tensor.shape[0]]
+        if tensor.dtype in BYTES:
+            return self.bytes[4 * start : 4 * start + elements(tensor.shape)].view(BYTES[tensor.dtype])
         stretch = (self.ints if tensor.dtype == "i32" else self.floats)[start : start + tensor.span()]
         if tensor.span() == tensor.size:
             return stretch
@@ -81,7 +83,7 @@ class SpecPlayer(Player):
             part = source[at : at + size]
             at += size
             dtype = self.dtype_at(start // 4)
-            if dtype == "u8":
+            if dtype in BYTES:
                 self.bytes[start : start + len(part)] = part
             else:
                 there = self.ints if dtype == "i32" else self.floats
@@ -91,7 +93,7 @@ class SpecPlayer(Player):
         parts = []
         for _, start, size in places:
             dtype = self.dtype_at(start // 4)
-            if dtype == "u8":
+            if dtype in BYTES:
                 parts.append(self.bytes[start : start + size].tobytes())
             elif dtype == "i32":
                 parts.append(self.ints[start // 4 : (start + size) // 4].astype(np.int32).tobytes())

@@ -7,7 +7,7 @@ from typing import Any
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.plan.cpu.lowering import COMPACT, Lowered
 from tinygpt.core.run.machine import Machine
 from tinygpt.engines.base import FloatArray, State, TerminalEngine
 from tinygpt.engines.driven import DrivenPlayer
@@ -20,6 +20,8 @@ PLACES = {"node": "Node", "chromium": "Chromium"}
 
 
 class WasmMachine(Machine):
+    compact = COMPACT
+
     def __init__(
         self,
         kind: str,

@@ -17,6 +17,7 @@ from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.optimizers import check_slots, slot_names
 from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import FloatArray, State
+from tinygpt.engines.compact import CompactState
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,8 @@ def describe(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def weights_alone(checkpoint: Checkpoint) -> Checkpoint:
     """Without what the optimizer keeps."""
-    return replace(checkpoint, state=State(checkpoint.state.step, checkpoint.state.w))
+    state = checkpoint.state
+    return replace(checkpoint, state=State(state.step, state.w) if state.slots else state)
 
 
 def weights_sha256(weights: FloatArray) -> str:
@@ -88,6 +90,11 @@ def require_finite(name: str, values: FloatArray) -> None:
 
 def require_finite_state(checkpoint: Checkpoint) -> None:
     state = checkpoint.state
+    if isinstance(state, CompactState):
+        for name, floats in state.largest():
+            require_finite(name, floats)
+        return
+    vectors = vectors_of(state)
     for row in parameters(checkpoint.config.model):
-        for vector in vectors_of(state):
+        for vector in vectors:
             require_finite(row.name, vector[row.offset : row.offset + row.size])

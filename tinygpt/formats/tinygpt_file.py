@@ -7,10 +7,12 @@ import os
 import struct
 from dataclasses import replace
 from io import BufferedReader, BufferedWriter
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import (
     DAMAGED,
@@ -22,13 +24,15 @@ from tinygpt.core.file.front import (
     STEP_BYTES,
     VERSION,
     Front,
+    canonical_pieces,
     header_length,
     read_front,
 )
-from tinygpt.core.file.header import encode_state, is_scaled, stored_bytes
+from tinygpt.core.file.header import INT8, array_bytes, encode_state, is_scaled, stored_bytes
 from tinygpt.core.file.strict_json import LONGEST_TEXT, whole
 from tinygpt.core.models.parameters import Parameter, parameter_count, parameters
 from tinygpt.engines.base import FloatArray, State
+from tinygpt.engines.compact import CompactState
 from tinygpt.files import decoded, faults_of, open_regular
 from tinygpt.formats.atomic import replacing
 from tinygpt.formats.checkpoint import (
@@ -42,6 +46,9 @@ from tinygpt.formats.checkpoint import (
     with_state,
 )
 from tinygpt.formats.plain_json import Json, dumps
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Digest
 
 DIGEST_LENGTH = 64  # hex digits of a SHA-256
 LARGEST_INT8 = 127
@@ -103,6 +110,14 @@ def stored_parts(row: Parameter, tensor: FloatArray, dtype: str) -> list[memoryv
     return [(halved(row.name, tensor) if dtype == "float16" else tensor).data]
 
 
+def compacted(state: State, model: ModelConfig, dtype: str) -> CompactState:
+    """A state's weights as a file of that dtype would keep them."""
+    parts = []
+    for row in parameters(model):
+        parts += stored_parts(row, state.w[row.offset : row.offset + row.size], dtype)
+    return CompactState(state.step, model, dtype, np.frombuffer(b"".join(parts), dtype=np.uint8))
+
+
 def scaled(matrix: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int8]]:
     """A scale per row, which brings its largest number to 127, and the numbers that, times it, come nearest."""
     scales = (np.abs(matrix).max(axis=1) / np.float32(LARGEST_INT8)).astype("<f4")
@@ -158,31 +173,35 @@ def open_front(file: BufferedReader) -> tuple[Front, bytes]:
 
 def read_state(file: BufferedReader, front: Front, step_bytes: bytes) -> tuple[State, str]:
     """The tensors behind the step, and the SHA-256 of both."""
+    digest = hashlib.sha256(step_bytes)
+    if front.dtype == INT8:
+        return read_compact(file, front, digest), digest.hexdigest()
     count = parameter_count(front.run.config.model)
     slots = {name: np.empty(count, dtype="<f4") for name in front.slots}
     state = State(front.step, np.empty(count, dtype="<f4"), slots)
-    digest = hashlib.sha256(step_bytes)
     for piece in front.pieces:
         for vector in vectors_of(state):
-            tensor = vector[piece.offset : piece.offset + piece.size]
             stored = np.empty(stored_bytes(piece.shape, front.dtype), dtype=np.uint8)
-            if file.readinto(stored.data) != stored.nbytes:
-                raise TinyGPTError("the file became shorter while it was read")
-            digest.update(stored.data)
-            if piece.scaled:
-                tensor.reshape(piece.shape)[...] = unscaled(stored, piece.shape)
-                continue
+            fill(stored, file, digest)
             floats = stored.view("<f2" if front.dtype == "float16" else "<f4")
-            tensor.reshape(piece.shape)[...] = (
+            vector[piece.offset : piece.offset + piece.size].reshape(piece.shape)[...] = (
                 floats.reshape(piece.shape[::-1]).T if piece.turned else floats.reshape(piece.shape)
             )
     return state, digest.hexdigest()
 
 
-def unscaled(stored: npt.NDArray[np.uint8], shape: tuple[int, int]) -> FloatArray:
-    """Each row times its scale, rounded once."""
-    rows, columns = shape
-    scales = stored[: 4 * rows].view("<f4")
-    values = stored[4 * rows : 4 * rows + rows * columns].view(np.int8).reshape(shape)
-    product: FloatArray = values * scales[:, None]
-    return product
+def read_compact(file: BufferedReader, front: Front, digest: Digest) -> CompactState:
+    """Left as it is, but in the model's order."""
+    model = front.run.config.model
+    packed = np.empty(array_bytes(model, front.dtype), dtype=np.uint8)
+    places = {piece.name: piece.at for piece in canonical_pieces(model, front.dtype)}
+    for piece in front.pieces:
+        at = places[piece.name]
+        fill(packed[at : at + stored_bytes(piece.shape, front.dtype)], file, digest)
+    return CompactState(front.step, model, front.dtype, packed)
+
+
+def fill(stored: npt.NDArray[np.uint8], file: BufferedReader, digest: Digest) -> None:
+    if file.readinto(stored.data) != stored.nbytes:
+        raise TinyGPTError("the file became shorter while it was read")
+    digest.update(stored.data)

@@ -1,4 +1,5 @@
 #include "activation.h"
+#include "few_rows.h"
 #include "gemm.h"
 #include "simd.h"
 
@@ -15,82 +16,13 @@ static void multiply_rows(Team& team, Matrix a, i64 rows, i64 cols, i64 depth, G
                     });
 }
 
-constexpr int TOGETHER = 4;  // rows of x that meet a weight when it is loaded
-constexpr i64 AHEAD = 16;    // rows of b before they are needed
-// Rows of b that are read side by side, and the sums that each is added to by turns. In WebAssembly memory cannot be
-// asked for, and the CPU sees coming only what is read in its order: there it is a row at a time.
-#if LANES == 4
-constexpr int ABREAST = 1, SUMS = 4;
-#else
-constexpr int ABREAST = 8, SUMS = 1;
-#endif
-
-// ROWS rows of x [depth] times LANES rows of b, of which `rows` are there. Each sum has the same order whatever ROWS is.
-// Rows of b that come later are asked for: no CPU sees them coming beyond the end of a page.
-template <int ROWS>
-__attribute__((noinline)) static void dot_products(const float* x, const float* b, i64 rows, i64 depth,
-                                                   vec (&products)[ROWS]) {
-  constexpr int WIDE = ABREAST == 1 || ROWS == 1 ? ABREAST : 4;
-  vec sums[ROWS][LANES];
-  for (int first = 0; first < LANES; first += WIDE) {
-    const float* at[WIDE];
-    for (int i = 0; i < WIDE; i++) at[i] = b + min_of(first + i, rows - 1) * depth;
-    vec some[ROWS][WIDE][SUMS] = {};
-    auto add = [&](i64 k, int sum, auto lanes) __attribute__((always_inline)) {
-      vec weights[WIDE];
-#pragma unroll
-      for (int i = 0; i < WIDE; i++) {
-        weights[i] = load(at[i] + k, lanes);
-        if (k % CACHE_LINE == 0) __builtin_prefetch(at[i] + AHEAD * depth + k, 0, 2);
-      }
-#pragma unroll
-      for (int r = 0; r < ROWS; r++) {
-        vec mine = load(x + r * depth + k, lanes);
-#pragma unroll
-        for (int i = 0; i < WIDE; i++) some[r][i][sum] = fma(mine, weights[i], some[r][i][sum]);
-      }
-    };
-    i64 k = 0;
-    for (; k + SUMS * LANES <= depth; k += SUMS * LANES)
-#pragma unroll
-      for (int sum = 0; sum < SUMS; sum++) add(k + sum * LANES, sum, Whole{});
-    each_vec(k, depth, [&](i64 k, auto lanes) { add(k, 0, lanes); });
-    for (int r = 0; r < ROWS; r++)
-      for (int i = 0; i < WIDE; i++) {
-        for (int sum = 1; sum < SUMS; sum++) some[r][i][0] += some[r][i][sum];
-        sums[r][first + i] = some[r][i][0];
-      }
-  }
-  for (int r = 0; r < ROWS; r++) {
-    transpose(sums[r]);
-    for (int i = 1; i < LANES; i++) sums[r][0] += sums[r][i];
-    products[r] = sums[r][0];
-  }
-}
-
-// The same for a few rows, with B as its transpose [cols, depth].
-template <class Take>
-static void multiply_few_rows(Team& team, const float* a, const float* b, i64 rows, i64 cols, i64 depth, Take take) {
-  Range mine = team.share(ceil_div(cols, LANES));
-  each_vec(mine.begin * LANES, min_of(mine.end * LANES, cols), [&](i64 col, auto lanes) {
-    i64 row = 0;
-    for (; row + TOGETHER <= rows; row += TOGETHER) {
-      vec products[TOGETHER];
-      dot_products(a + row * depth, b + col * depth, cols - col, depth, products);
-      for (int r = 0; r < TOGETHER; r++) take(row + r, col, lanes, products[r], true, true);
-    }
-    for (; row < rows; row++) {
-      vec products[1];
-      dot_products(a + row * depth, b + col * depth, cols - col, depth, products);
-      take(row, col, lanes, products[0], true, true);
-    }
-  });
-}
-
 template <class Expect, class Take>
 static void multiply_by_weight(Team& team, const float* x, const float* weight, float* scratch, i64 N, i64 O, i64 I,
                                Expect expect, Take take) {
-  if (N < FEW_ROWS) return multiply_few_rows(team, x, weight, N, O, I, take);
+  if (N < FEW_ROWS)
+    return multiply_few_rows(team, x, weight, N, O, I, [&](i64 row, i64 col, auto lanes, vec product) {
+      take(row, col, lanes, product, true, true);
+    });
   pack_transposed(team, weight, O, I, scratch);
   team.meet();
   multiply_rows(

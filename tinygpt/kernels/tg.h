@@ -11,6 +11,7 @@ using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
 using u8 = unsigned char;
+using i8 = signed char;
 
 INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
 INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }

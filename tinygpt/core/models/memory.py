@@ -2,6 +2,7 @@
 
 from tinygpt.core.config import VOCAB, RunConfig
 from tinygpt.core.models.adapters import trained_parameters
+from tinygpt.core.models.compact import Compact
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
@@ -12,9 +13,12 @@ from tinygpt.core.plan.layout import Layout
 
 class Memory:
     """The tensors that outlive a run, shared by all programs of a model. What it trains on and is validated with has so
-    many bytes; it writes so many texts at once."""
+    many bytes; it writes so many texts at once. If it says what weights are `compact` in, programs read them so.
+    """
 
-    def __init__(self, config: RunConfig, train_bytes: int = 0, val_bytes: int = 0, texts: int = 1) -> None:
+    def __init__(
+        self, config: RunConfig, train_bytes: int = 0, val_bytes: int = 0, texts: int = 1, compact: str = ""
+    ) -> None:
         model = config.model
         N = config.train.batch * model.ctx
         self.layout = Layout(trained_parameters(config))  # of all that is trained
@@ -58,6 +62,9 @@ class Memory:
         self.cache_v = [Tensor(f"cache_v.{i}", cached, "state") for i in range(model.layers)]
         self.weight = self.with_base(views(self.layout, self.weights, ""))
         self.live_weight = self.weight
+        self.compact = Compact(parameters(model), compact) if compact else None
+        if self.compact is not None:
+            self.weight = self.compact.views()
         if config.train.average:
             self.live_weight = self.with_base(views(self.layout, self.live, LIVE + "."))
         self.grad = views(self.layout, self.grads, "d")  # of what is frozen, none
@@ -86,6 +93,8 @@ class Memory:
         ]
         rest += [self.position, self.cursor, self.written, self.prompt_logits, self.next_logits]
         base = [] if self.base is None else [self.base]
+        if self.compact is not None:
+            base = [self.compact.bytes, self.compact.floats]
         return self.flat() + base + rest + self.cache_k + self.cache_v
 
     def flat(self) -> list[Tensor]:
@@ -94,8 +103,9 @@ class Memory:
         return [self.weights, self.grads] + self.slots + live
 
     def named_in(self, programs: list[Program], kept: "list[str]") -> list[Tensor]:
-        """Those that these programs name, the weights with their base, and what else is to be kept."""
-        named = dict.fromkeys(kept + ["weights", "base"], True)
+        """Those that these programs name, the weights as they are kept, and what else is to be."""
+        weights = ["weights", "base"] if self.compact is None else [self.compact.bytes.name, self.compact.floats.name]
+        named = dict.fromkeys(kept + weights, True)
         for program in programs:
             for op in program.ops:
                 for tensor in op.tensors:

@@ -2,6 +2,8 @@
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.models.memory import Memory
+from tinygpt.core.ops.compact import READS
+from tinygpt.core.ops.linear import FEW_ROWS
 from tinygpt.core.ops.op import Program, Tensor
 
 
@@ -20,6 +22,30 @@ class ModelProgram(Program):
 
     def rows(self, name: str, width: int) -> Tensor:
         return self.tensor(name, (self.N, width))
+
+    def call(self, kernel: str, **arguments: "Tensor | int | float | None") -> None:
+        """Where weights are compact, the kernel that reads them so; a product of many rows has them unpacked."""
+        if self.memory.compact is None:
+            Program.call(self, kernel, **arguments)
+            return
+        given = {name: arguments[name] for name in arguments if arguments[name] is not None}
+        reads = ""
+        for name in list(given):
+            tensor = given[name]
+            if not isinstance(tensor, Tensor) or tensor.dtype not in READS:
+                continue
+            if name == "weight" and self.N >= FEW_ROWS:
+                given[name] = self.unpacked(tensor)
+            else:
+                given[name + "_scales"] = tensor.scales
+                reads = READS[tensor.dtype]
+        Program.call(self, kernel + reads, **given)
+
+    def unpacked(self, weight: Tensor) -> Tensor:
+        N, C = weight.shape
+        y = self.tensor(weight.name + ".unpacked", weight.shape)
+        Program.call(self, "unpack" + READS[weight.dtype], x=weight, scales=weight.scales, y=y, N=N, C=C)
+        return y
 
     def forward(self, tokens: Tensor) -> Tensor:
         """The logits [N, V] of all rows."""

@@ -8,8 +8,9 @@ from tinygpt.core.corpus import validates
 from tinygpt.core.models.adapters import start_purpose, trained_parameters
 from tinygpt.core.models.bigram import BigramDecode, BigramPrefill, BigramProgram
 from tinygpt.core.models.gpt import GptDecode, GptInspect, GptPrefill, GptProgram
-from tinygpt.core.models.memory import Memory
+from tinygpt.core.models.memory import Memory, views
 from tinygpt.core.models.model import ModelProgram
+from tinygpt.core.ops.compact import READS
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers import optimizer_of
@@ -166,6 +167,20 @@ def reset_program(config: RunConfig, memory: Memory) -> Program:
     return p
 
 
+def unpack_program(config: RunConfig, memory: Memory) -> Program:
+    """Weights that are compact, as floats."""
+    p = Program("unpack")
+    unpacked = views(memory.layout, memory.weights, "")
+    for place in memory.layout.places:
+        packed, y = memory.weight[place.name], unpacked[place.name]
+        if packed.scales is None:
+            p.call("copy", x=packed, y=y, P=y.size)
+        else:
+            N, C = place.shape
+            p.call("unpack" + READS[packed.dtype], x=packed, scales=packed.scales, y=y, N=N, C=C)
+    return p
+
+
 def rejoin_program(config: RunConfig, memory: Memory) -> Program:
     """Where weights are averages: steps go on from the weights that are kept."""
     p = Program("rejoin")
@@ -197,6 +212,7 @@ PROGRAMS = {
     "init": init_program,
     "reset": reset_program,
     "rejoin": rejoin_program,
+    "unpack": unpack_program,
     "train": step_program,
     "train_fed": lambda config, memory: step_program(config, memory, fed=True),
     "gradient": lambda config, memory: gradient_program(config, memory, 0),
@@ -239,6 +255,8 @@ def prefill_for(length: int, planned: list[str]) -> str:
 
 
 WRITING = ["prefill", "decode"]
+UNPACK = "unpack"
+READING = WRITING + ["eval", "likeliest", UNPACK]  # what takes compact weights
 LOOKING = ["inspect", "gradients"]  # forward, and backward as well, on windows that the host wrote
 WATCHED = LOOKING + ["train", "train_fed", "gradient", "accumulate"]  # what has one name there has one shape
 

@@ -6,6 +6,7 @@ tinygpt/kernels/ has the kernels themselves under the same stems, in NumPy, C++ 
 import tinygpt.core.ops.adamw
 import tinygpt.core.ops.attention
 import tinygpt.core.ops.average
+import tinygpt.core.ops.compact
 import tinygpt.core.ops.cross_entropy
 import tinygpt.core.ops.dropout
 import tinygpt.core.ops.embed

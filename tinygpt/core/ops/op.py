@@ -44,8 +44,9 @@ class Kernel:
         too: where the op has a dim `accumulate` only if that is 1; with ++ also if its dim `tied` is 1. A dim or scalar
         that calls may leave out has a value here ("accumulate=0").
         `shapes` gives tensors their axes ("x=N,C"), products with * ("qkv=B*T,3*H*D"), and their dtype where it is not
-        f32: i32 ("tokens:i32=N"), or bytes, four in a word ("corpus:u8=bytes"). A / before the last axis ("y=N/O") says
-        that the rows may lie apart, as those of a slice of columns do: the kernel is told their pitch.
+        f32: i32 ("tokens:i32=N"), or bytes, four in a word ("corpus:u8=bytes", "weight:i8=O,I"). One without
+        axes ("wte:i8") may have any. A / before the last axis ("y=N/O") says that the rows may lie apart, as those of a
+        slice of columns do: the kernel is told their pitch.
         `dispatch` lowers a call for a GPU; `flops` counts the matmuls of a call (causal ones their lower half), and
         `scratch` the floats of working memory of its CPU kernel, whatever the vectors' width and the number of threads.
         """
@@ -68,10 +69,11 @@ class Kernel:
         self.dtypes: dict[str, str] = {}
         self.apart: list[str] = []  # the tensors whose rows may lie apart
         for rule in shapes.split():
-            tensor, axes = rule.split("=")
+            tensor, _, axes = rule.partition("=")
             tensor, _, dtype = tensor.partition(":")
-            self.shapes[tensor] = axes.replace("/", ",").split(",")
             self.dtypes[tensor] = dtype or "f32"
+            if axes:
+                self.shapes[tensor] = axes.replace("/", ",").split(",")
             if "/" in axes:
                 self.apart.append(tensor)
         self.dispatch = dispatch
@@ -126,11 +128,13 @@ class Tensor:
 
     weight, grad, slot (what an optimizer keeps): persistent, one entry per parameter that is trained;
     frozen: the weights that adapters stand on, which the host writes and programs only read;
+    compact: all weights, as a compact file keeps them, which the host writes and programs only read;
     corpus: a text that programs only read;
     input: the host writes it, programs read it;  output: programs write it, the host reads it;
     state: programs and host write it, and it lives from run to run;  temp: lives within a run.
     A view has no memory of its own: it lies `start` floats into the tensor `inside`. Rows lie `pitch` floats apart:
-    side by side, but for those of a slice of columns. `size` is in floats: four bytes of a "u8" tensor are one.
+    side by side, but for those of a slice of columns. `size` is in floats: four bytes of a "u8" or "i8" tensor are one.
+    What an "i8" tensor's rows stand for is they times their `scales`, another tensor.
     """
 
     def __init__(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> None:
@@ -141,7 +145,8 @@ class Tensor:
         self.inside: Tensor | None = None
         self.start = 0
         self.pitch = shape[-1]
-        self.size = (elements(shape) + 3) // 4 if dtype == "u8" else elements(shape)
+        self.scales: Tensor | None = None
+        self.size = (elements(shape) + 3) // 4 if dtype in ("u8", "i8") else elements(shape)
 
     def root(self) -> "Tensor":
         return self.inside or self
@@ -150,6 +155,7 @@ class Tensor:
         """So many of its floats, from `start` on."""
         view = Tensor(name, shape, self.kind, self.dtype)
         view.inside, view.start = self.root(), self.start + start
+        view.scales = self.scales if start == 0 else None
         return view
 
     def columns(self, start: int, count: int) -> "Tensor":

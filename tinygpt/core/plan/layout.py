@@ -19,8 +19,8 @@ Place = namedtuple("Place", ("name", "shape", "start", "size"))
 Move = namedtuple("Move", ("name", "offset", "start", "size"))
 
 
-def aligned(size: int) -> int:
-    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+def aligned(size: int, alignment: int = ALIGNMENT) -> int:
+    return (size + alignment - 1) // alignment * alignment
 
 
 def merged_name(name: str) -> str:
@@ -33,7 +33,9 @@ def merged_name(name: str) -> str:
 
 
 class Layout:
-    def __init__(self, every: list[Parameter]) -> None:
+    def __init__(self, every: list[Parameter], alignment: int = ALIGNMENT) -> None:
+        """In floats, or in whatever of which `alignment` lie between places that can be bound."""
+        self.alignment = alignment
         self.places: list[Place] = []
         self.moves: list[Move] = []
         self.members: dict[str, list[Parameter]] = {}  # the parameters that a tensor holds
@@ -60,4 +62,4 @@ class Layout:
                 self.moves.append(Move(member.name, member.offset, start, member.size))
                 start += member.size
             self.places.append(Place(name, shape, self.size, start - self.size))
-            self.size = aligned(start)
+            self.size = aligned(start, self.alignment)

@@ -42,12 +42,14 @@ class MadePrograms:
         kept: "tuple[str, ...]" = (),
         watched: "tuple[str, ...]" = (),
         texts: int = 1,
+        compact: str = "",
     ) -> None:
         """`kept` are tensors that have a place though no program names them. `watched` are names, with * for anything:
-        what a run leaves in such tensors can be read when it is over. So many `texts` are written at once."""
+        what a run leaves in such tensors can be read when it is over. So many `texts` are written at once. Weights are
+        read as floats, or as a `compact` file of that dtype keeps them."""
         check_sizes(config)
         self.modes = modes
-        self.memory = Memory(config, train_bytes, val_bytes, texts)
+        self.memory = Memory(config, train_bytes, val_bytes, texts, compact)
         self.planned = modes + self.besides(config, modes)
         self.programs: dict[str, Program] = {mode: program_of(mode, config, self.memory) for mode in self.planned}
         for mode in self.planned:
@@ -77,6 +79,15 @@ class MadePrograms:
         """Where a stretch of a persistent tensor lies: buffer, place and size in bytes. Of gradients that are kept in
         slices all of them lie there."""
         raise NotImplementedError
+
+    def compact_places(self) -> list[list[int]]:
+        """Of compact weights, in the order of their file."""
+        places: list[list[int]] = []
+        compact = self.memory.compact
+        for stretch in [] if compact is None else compact.stretches():
+            ((buffer, place, _),) = self.places(stretch.tensor, 0, stretch.tensor.size)
+            places.append([buffer, place + stretch.start, stretch.size])
+        return places
 
     def file_places(self, vectors: list[Tensor]) -> list[list[int]]:
         """Of vectors over all that is trained, or of the base, in the order of the model file: of each parameter one

@@ -39,7 +39,7 @@ def verify(program: Program) -> None:
                 if tensor.size < root.size and root.name not in written:
                     fail(program, index, f"{tensor.name} is written before all of {root.name} was")
                 written[root.name] = True
-            elif tensor.kind in ("input", "corpus", "frozen"):
+            elif tensor.kind in ("input", "corpus", "frozen", "compact"):
                 fail(program, index, f"{tensor.name} is the host's to write")
             elif tensor.kind in ("weight", "slot") and index < program.committed:
                 fail(program, index, f"{tensor.name} is written while the run can still be abandoned")

@@ -199,9 +199,9 @@ class ProgramEngine(WritingEngine):
     def check_state(self, state: "Any", config: RunConfig) -> None:
         """Refuse the state of another model, or of another optimizer."""
         count = trained_count(config)
-        if len(state.w) != count:
+        if state.parameters != count:
             what = "this model has" if config.lora is None else "these adapters have"
-            raise TinyGPTError(f"the state has {len(state.w):,} parameters, but {what} {count:,}")
+            raise TinyGPTError(f"the state has {state.parameters:,} parameters, but {what} {count:,}")
         check_slots(config.train, list(state.slots))
 
     def file_places(self) -> "Places":

@@ -12,6 +12,7 @@ class Machine:
     """What can plan programs for a device and open players there."""
 
     name = "machine"
+    compact: tuple[str, ...] = ()  # of a file's dtypes, those that programs can read weights in as they are
     starts = "init"  # the program that makes start values; where there is none, `start_values` has them
 
     def lower(self, config: RunConfig, modes: list[str], **how: "Any") -> "Any":

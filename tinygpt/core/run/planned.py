@@ -4,7 +4,7 @@ import struct
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.programs import with_start
+from tinygpt.core.models.programs import READING, UNPACK, with_start
 from tinygpt.core.ops.op import ALIGNMENT, Tensor
 from tinygpt.core.optimizers import LIVE
 from tinygpt.core.plan.layout import aligned
@@ -36,11 +36,14 @@ class PlannedEngine(Engine):
         self.text_bytes = (0, 0)
         self.watched: tuple[str, ...] = ()  # patterns of tensors that can be read after a run
         self.texts = 1  # that can be written at once
+        self.compact = self.dtype_of(state)  # what weights are kept in, if not as floats
 
     def describe(self) -> str:
         if self.player is not None:
-            return str(self.player.describe())
-        return self.description or self.machine.describe()
+            described = str(self.player.describe())
+        else:
+            described = self.description or self.machine.describe()
+        return described + (f", weights in {self.compact}" if self.compact else "")
 
     async def require(self, modes: list[str]) -> None:
         """Have these programs planned, on top of what is there."""
@@ -51,12 +54,18 @@ class PlannedEngine(Engine):
     async def plan(self, modes: list[str]) -> None:
         """Take memory for these programs; what lived in the memory before lives on."""
         modes = with_start(self.config, modes)
+        compact = self.compact_for(modes)
+        if self.is_compact() and not compact:
+            await self.make_floats()
+        await self.take_memory(modes, compact)
+
+    async def take_memory(self, modes: list[str], compact: str) -> None:
         begins = self.player is None and self.state is None
         if begins and self.machine.starts and self.machine.starts not in modes:
             modes = modes + [self.machine.starts]
         train_bytes, val_bytes = self.text_bytes
         how = {"train_bytes": train_bytes, "val_bytes": val_bytes, "watched": self.watched, "texts": self.texts}
-        lowered = self.machine.lower(self.config, modes, **how)
+        lowered = self.machine.lower(self.config, modes, compact=compact, **how)
         player = await self.machine.open(lowered)
         before, self.lowered, self.player = (self.lowered, self.player), lowered, player
         self.threads, self.software = player.threads, player.software
@@ -77,8 +86,35 @@ class PlannedEngine(Engine):
             await player.close()
             self.lowered, self.player = before
             raise
+        self.compact = compact
         if before[1] is not None:
             await before[1].close()
+
+    def is_compact(self) -> bool:
+        """Whether the player has weights as a compact file keeps them."""
+        return self.player is not None and self.lowered.memory.compact is not None
+
+    def dtype_of(self, state: "Any") -> str:
+        """What the weights of a state are in, where programs can read them so."""
+        dtype = getattr(state, "dtype", "")
+        return dtype if dtype in self.machine.compact else ""
+
+    def compact_for(self, modes: list[str]) -> str:
+        """What such programs read weights in, if not as floats: the dtype that they came in, if all of them can."""
+        return "" if [mode for mode in modes if mode not in READING] else self.compact
+
+    async def unpack(self) -> None:
+        """From here on weights are floats."""
+        if self.is_compact():
+            modes = self.lowered.modes
+            await self.make_floats()
+            await self.take_memory(modes, "")
+
+    async def make_floats(self) -> None:
+        """Of compact weights, beside them: whoever takes memory next takes those over, and not these."""
+        await self.take_memory(self.lowered.modes + [UNPACK], self.compact)
+        await self.player.run(UNPACK, 1)
+        self.compact = ""
 
     async def start(self, player: Player) -> None:
         """Start values, in memory that is all zeros."""

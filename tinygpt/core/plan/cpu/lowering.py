@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+COMPACT = ("int8",)  # of a file's dtypes, those that CPU kernels read weights in
 MAX_THREADS = 64
 TEAM_WORDS = 32 + 16 * MAX_THREADS  # that its threads share: kernels/tg.h
 

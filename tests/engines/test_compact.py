@@ -1,0 +1,94 @@
+"""Weights that came in int8: engines read them as they are, and write and measure as with the floats they stand for."""
+
+import numpy as np
+import pytest
+from lab import TEXT, Lab, bytes_of, loaded, named, rounding, state_of, trained, uneven
+
+from tinygpt.core.config import SampleConfig
+from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.desk import Desk
+from tinygpt.core.run.sampler import generate
+from tinygpt.engines.base import State
+from tinygpt.engines.spec import spec_engine
+from tinygpt.formats.tinygpt_file import compacted
+
+# Matrices whose bytes are no whole words, so that those of q, k and v lie off them.
+PLAIN = {"d_model": 33, "heads": 3}
+OTHERS = {**PLAIN, "norm": "rmsnorm", "activation": "swiglu", "biases": "off", "tied_head": "off", "kv_heads": 1}
+OTHERS |= {"positions": "alibi", "qk_norm": "on", "logit_cap": 20.0}
+BIGRAM = {"kind": "bigram"}
+GREEDY = SampleConfig(tokens=256, temperature=0.0)
+
+
+@pytest.fixture(scope="module", params=named(["spec", "native", "wasm-node", "torch"]))
+def lab(request):
+    made = Lab(request.param, request)
+    yield made
+    made.close()
+
+
+def written(engine, prompt=b"To be", settings=GREEDY):
+    return run_now(generate(engine, engine.config.model.ctx, prompt, settings))
+
+
+@pytest.mark.parametrize("changes", [PLAIN, OTHERS, BIGRAM], ids=["plain", "options", "bigram"])
+def test_they_are_read_as_they_are(lab, changes):
+    config = lab.config(**changes)
+    state = compacted(uneven(config), config.model, "int8")
+    engine, unpacked = lab.new(state, **changes), spec_engine(config, State(0, state.w), dtype=np.float64)
+    ctx, logits = config.model.ctx, []
+    for one in (engine, unpacked):
+        read = [run_now(one.prefill(TEXT[:length])) for length in (ctx, 20, 9, 3)]
+        logits.append(np.array(read + [run_now(one.decode(byte)) for byte in TEXT[3:ctx]]))
+    off = rounding(config, np.abs(logits[1]).max())
+    np.testing.assert_allclose(logits[0], logits[1], rtol=0, atol=off)
+    assert np.array_equal(written(engine), written(unpacked))
+    losses = [run_now(one.window_losses([TEXT[:12], TEXT[5:17]])) for one in (engine, unpacked)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=0, atol=off)
+    if lab.name != "torch":
+        assert engine.describe().endswith(", weights in int8")
+        assert "weights" not in [tensor.name for tensor in engine.lowered.tensors]
+
+
+def test_they_become_floats_when_those_are_asked_for(lab):
+    """In the middle of a text; and what was trained since goes on from there."""
+    config = lab.config(**PLAIN)
+    state = compacted(uneven(config), config.model, "int8")
+    engine = lab.new(state, **PLAIN)
+    settings = SampleConfig(tokens=30, temperature=1.0)
+    begun = run_now(engine.begin_text(b"To be", settings, 0, b"")) + run_now(engine.continue_text(9))
+    assert state_of(engine).w.tobytes() == state.w.tobytes()
+    assert begun + run_now(engine.continue_text(20)) == written(engine, settings=settings)
+    assert "int8" not in engine.describe()
+
+    straight = loaded(lab.new(State(0, state.w), **PLAIN))
+    run_now(engine.import_state(state))
+    late = lab.new(state, **PLAIN)
+    run_now(late.prefill(b"a"))
+    for other in (engine, late):
+        assert trained(loaded(other), 2) == trained(straight, 2)
+        assert bytes_of(state_of(other)) == bytes_of(state_of(straight))
+        run_now(straight.import_state(State(0, state.w)))
+
+    again = lab.new(state, **PLAIN)
+    run_now(again.prefill(b"a"))
+    other = compacted(State(0, uneven(config).w[::-1].copy()), config.model, "int8")
+    for given in (other, State(0, other.w)):
+        run_now(again.import_state(given))
+        assert written(again) == written(lab.new(given, **PLAIN))
+
+
+@pytest.mark.parametrize("lab", named(["native", "wasm-node"]), indirect=True)
+def test_texts_written_at_once_are_those_written_alone_by_any_number_of_threads(lab):
+    config = lab.config(**PLAIN)
+    state, texts = compacted(uneven(config), config.model, "int8"), []
+    for threads in (1, 2):
+        engine = lab.new(state, threads=threads, **PLAIN)
+        desk = Desk(engine, 5)
+        tickets = desk.join_all(5, b"To be", SampleConfig(tokens=20, temperature=1.0), ())
+        while not desk.empty():
+            run_now(desk.more())
+        run_now(engine.make_room(1))
+        texts.append([ticket.out for ticket in tickets])
+        texts.append([written(engine, settings=ticket.settings) for ticket in tickets])
+    assert len({tuple(one) for one in texts}) == 1
