@@ -114,3 +114,4 @@ def test_keys_alone_lead_from_the_start_to_a_model(open_page: OpenPage) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-phase=idle]")
     expect(page.get_by_role("status").first).to_contain_text("Stopped at step")
+    expect(page.get_by_role("button", name="Continue", exact=True)).to_be_focused()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import struct
 import sys
@@ -62,8 +63,11 @@ def test_a_file_is_checked_whole_before_it_is_called_loaded(open_page: OpenPage,
         expect(page.get_by_role("alert")).to_contain_text(f"The file {name} cannot be loaded: {fault}")
         expect(page.locator("[data-phase=idle]")).to_have_count(1)
         assert step(page) == 40
+    page.locator("#prompt").fill("To be")
     press(page, "Write")  # the good one is still in hand
-    expect(page.locator("article pre").first).not_to_be_empty()
+    expect(page.locator("article pre").first).to_have_text(re.compile("^To be"))
+    expect(page.get_by_role("status")).to_have_text("Stopped at step 40.")
+    assert page.locator("input[name=steps]").get_attribute("placeholder") == "77"
 
 
 def test_nothing_of_a_file_or_a_text_is_ever_html(open_page: OpenPage, tmp_path: Path) -> None:
