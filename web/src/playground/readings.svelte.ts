@@ -4,7 +4,7 @@ import { count } from "../lib/format";
 import type { BudgetOption, CoreEvent } from "../engine/protocol";
 import type { Sample } from "./kinds";
 
-const SHOW_EVERY = 80; // ms: steps may come faster than a screen shows them
+const SHOW_EVERY = 250; // ms: fast enough to be read; drawing takes from the threads and the GPU that train
 
 export class Readings {
   advice = $state.raw<string[]>([]);
