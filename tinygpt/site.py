@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from tinygpt import __version__, zoo
-from tinygpt.core.config import LN_VOCAB, OPTIONS, ModelConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import LN_VOCAB, OPTIONS, PROJECTIONS, LoraConfig, ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.hub.names import SERVER
 from tinygpt.core.hub.reading import DEFAULT_BUDGET
@@ -80,7 +80,7 @@ def facts() -> dict[str, Any]:
     ]
     knobs = [
         {"section": section.SECTION, **field._asdict()}
-        for section in (ModelConfig, TrainConfig, SampleConfig)
+        for section in (ModelConfig, TrainConfig, LoraConfig, SampleConfig)
         for field in section.FIELDS
     ]
     return {
@@ -90,6 +90,7 @@ def facts() -> dict[str, Any]:
         "recipes": recipes,
         "knobs": knobs,
         "modelOptions": OPTIONS,
+        "projections": PROJECTIONS,
         "untrainedLoss": LN_VOCAB,
         "speeds": [speed_facts(file, engine) for file, engine in SPEEDS],
         "benchPreset": PRESET,
@@ -157,7 +158,8 @@ def write_models(site: Path) -> None:
         shutil.copyfile(path, folder / path.name)
         (folder / f"{name}.json").write_text(json.dumps(card), encoding="utf-8")
         shown = {key: card[key] for key in ("name", "title", "parameters", "bytes")}
-        rows.append({**shown, "file": addressed(f"models/{path.name}", path.read_bytes())})
+        named = {"file": addressed(f"models/{path.name}", path.read_bytes()), "weightsSha256": card["weights_sha256"]}
+        rows.append({**shown, **named})
     (folder / "list.json").write_text(json.dumps(rows), encoding="utf-8")
 
 

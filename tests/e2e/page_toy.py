@@ -33,7 +33,7 @@ def untrained(file: Path, config: RunConfig = TINY) -> Path:
 def go_on_with(page: Page, file: Path, engine: str = "wasm", text: str = TEXT) -> None:
     page.get_by_label("Your own").check()
     page.get_by_label("Text to learn from").fill(text)
-    page.locator("input[accept='.tinygpt']").set_input_files(file)
+    page.locator("input[accept^='.tinygpt,']").set_input_files(file)
     page.locator(f"input[name=engine][value={engine}]").check()
     one_thread(page)
     press(page, "Continue")

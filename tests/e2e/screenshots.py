@@ -169,7 +169,7 @@ def faults(page: Page, album: Album, folder: Path) -> None:
     album.take(page, "a text that is too short")
     file = folder / "a-long-name-of-a-file-that-somebody-has-found-somewhere-and-that-is-no-model-at-all.tinygpt"
     file.write_bytes(b"not a model at all")
-    page.locator("input[accept='.tinygpt']").set_input_files(file)
+    page.locator("input[accept^='.tinygpt,']").set_input_files(file)
     expect(page.get_by_role("alert").first).to_contain_text("this is no .tinygpt file")
     album.take(page, "a file that is no model")
     show(page, "replay")

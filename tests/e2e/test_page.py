@@ -43,7 +43,7 @@ def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> 
 
     page.reload()
     page.wait_for_selector("[data-phase=idle]")
-    page.locator("input[accept='.tinygpt']").set_input_files(saved)
+    page.locator("input[accept^='.tinygpt,']").set_input_files(saved)
     expect(page.get_by_role("alert")).to_contain_text(saved.name)
     assert step(page) == stopped_at
     press(page, "Continue")

@@ -43,7 +43,7 @@ def use(page: Page, view: str, folder: Path) -> None:
         page.locator("summary", has_text="Settings").click()
         page.get_by_label("Hugging Face").check()
         (folder / "bad.tinygpt").write_bytes(b"no model at all")
-        page.locator("input[accept='.tinygpt']").set_input_files(folder / "bad.tinygpt")
+        page.locator("input[accept^='.tinygpt,']").set_input_files(folder / "bad.tinygpt")
         expect(page.get_by_role("alert")).to_contain_text("cannot be loaded")
     elif view == "write":
         page.get_by_label("length", exact=True).fill("20")

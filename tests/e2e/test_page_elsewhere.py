@@ -59,7 +59,7 @@ def test_it_trains_saves_loads_and_says_what_it_lacks(browser: str, dist: Path, 
 
         tab.open("about:blank")
         open_page(tab, site.url)
-        tab.choose("input[accept='.tinygpt']", file)
+        tab.choose("input[accept^='.tinygpt,']", file)
         tab.until("name => document.querySelector('[role=alert]').innerText.includes(`Loaded ${name}`)", file.name)
         assert tab.call(STEP) == at
         tab.press("Continue")

@@ -17,7 +17,12 @@ from page_toy import TINY, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Browser, Page, expect
 
 from tinygpt import zoo
+from tinygpt.core.config import LoraConfig, RunConfig
+from tinygpt.core.models.adapters import trained_count
+from tinygpt.engines.base import State
 from tinygpt.formats import load_tinygpt, save_tinygpt
+from tinygpt.formats.adapter_file import Adapter, save_adapter
+from tinygpt.formats.checkpoint import Checkpoint, weights_sha256
 from tinygpt.site import write_models
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
@@ -30,7 +35,7 @@ pytestmark = pytest.mark.xdist_group("page")
 def load(page: Page, path: Path, raw: bytes | None = None) -> None:
     if raw is not None:
         path.write_bytes(raw)
-    page.locator("input[accept='.tinygpt']").set_input_files(path)
+    page.locator("input[accept^='.tinygpt,']").set_input_files(path)
 
 
 def test_a_file_is_checked_whole_before_it_is_called_loaded(open_page: OpenPage, tmp_path: Path) -> None:
@@ -106,14 +111,22 @@ def test_a_model_of_ours_is_loaded_from_the_site(
 ) -> None:
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
     save_tinygpt(tmp_path / "bard.tinygpt", sample_checkpoint(optimizer=False), dtype="float16")
-    card = {"name": "bard", "title": "a test", "parameters": 1500, "bytes": (tmp_path / "bard.tinygpt").stat().st_size}
+    base = load_tinygpt(tmp_path / "bard.tinygpt")
+    sha256 = weights_sha256(base.state.w)
+    card = {"name": "bard", "title": "a test", "parameters": 1500, "weights_sha256": sha256}
+    card["bytes"] = (tmp_path / "bard.tinygpt").stat().st_size
     (tmp_path / "bard.json").write_text(json.dumps(card))
+    adapted = RunConfig(base.config.model, base.config.train, LoraConfig(rank=1))
+    taught = State(9, np.ones(trained_count(adapted), np.float32))
+    save_adapter(tmp_path / "a.safetensors", Adapter("taught", sha256, Checkpoint(adapted, taught)))
     shutil.copytree(dist, tmp_path / "site")
     write_models(tmp_path / "site")
     with opener(tmp_path / "site", browser) as opened:
         page = opened()
         models = page.get_by_label("Write with a model of ours")
         expect(models.get_by_role("option")).to_contain_text(["choose one", "bard: a test; 1.5K parameters"])
+        load(page, tmp_path / "a.safetensors", (tmp_path / "a.safetensors").read_bytes())  # it finds what it stands on
+        expect(page.get_by_text("a.safetensors, an adapter of bard.tinygpt")).to_be_visible()
         models.select_option("bard")
         expect(page.get_by_role("alert")).to_have_text("Loaded bard.tinygpt: step 40.")
         press(page, "Write")

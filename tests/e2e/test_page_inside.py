@@ -129,7 +129,7 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     expect(page.locator(".inside").get_by_role("alert")).to_contain_text("must have 2 to 2048 bytes, not 1")
     page.reload()
     page.wait_for_selector("[data-phase=idle]")
-    page.locator("input[accept='.tinygpt']").set_input_files(next(tmp_path.glob("*.tinygpt")))
+    page.locator("input[accept^='.tinygpt,']").set_input_files(next(tmp_path.glob("*.tinygpt")))
     assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
 
 

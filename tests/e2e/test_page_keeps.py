@@ -114,5 +114,5 @@ def test_it_writes_without_a_text_and_without_the_server(open_page: OpenPage, tm
         page.wait_for_selector("[data-phase=idle]")
         page.wait_for_load_state("networkidle")
         page.context.set_offline(True)
-        page.locator("input[accept='.tinygpt']").set_input_files(saved)
+        page.locator("input[accept^='.tinygpt,']").set_input_files(saved)
     page.context.set_offline(False)

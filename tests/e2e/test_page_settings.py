@@ -30,7 +30,7 @@ def odd_file(tmp_path: Path) -> Path:
 
 
 def load(page: Page, file: Path) -> None:
-    page.locator("input[accept='.tinygpt']").set_input_files(file)
+    page.locator("input[accept^='.tinygpt,']").set_input_files(file)
     expect(page.get_by_role("alert")).to_contain_text(f"Loaded {file.name}")
 
 

@@ -43,7 +43,7 @@ def untrained(file: Path, config: RunConfig = TINY) -> Path:
 def go_on_with_webgpu(page: Page, file: Path) -> None:
     page.get_by_label("Your own").check()
     page.get_by_label("Text to learn from").fill(TEXT)
-    page.locator("input[accept='.tinygpt']").set_input_files(file)
+    page.locator("input[accept^='.tinygpt,']").set_input_files(file)
     page.locator("input[name=engine][value=webgpu]").check()
     press(page, "Continue")
 

@@ -68,11 +68,16 @@ def is_adapted(name: str, lora: LoraConfig) -> bool:
     return is_linear_weight(name) and name.split(".")[-2] in lora.target_list
 
 
-def require_targets(model: ModelConfig, lora: LoraConfig) -> None:
+def projections_of(model: ModelConfig) -> list[str]:
+    """Those that can be adapted."""
     there = [row.name.split(".")[-2] for row in parameters(model) if is_linear_weight(row.name)]
+    return [name for name in PROJECTIONS if name in there]
+
+
+def require_targets(model: ModelConfig, lora: LoraConfig) -> None:
+    there = projections_of(model)
     missing = [name for name in lora.target_list if name not in there]
     if missing:
         raise TinyGPTError(
-            f"this model has no {', '.join(missing)} to adapt; "
-            f"it has {', '.join([name for name in PROJECTIONS if name in there]) or 'nothing that can be'}"
+            f"this model has no {', '.join(missing)} to adapt; it has {', '.join(there) or 'nothing that can be'}"
         )

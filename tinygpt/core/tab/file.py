@@ -117,12 +117,12 @@ def merging(config: str) -> str:
 
 
 def merged_header(request: str) -> str:
-    """Of {"config", "progress", "name", "baseSha256", "backend"}, adapters': the header of the plain model that they
-    make of their base."""
+    """Of {"config", "progress", "name", "baseSha256"}, adapters': the header of the plain model that they make of their
+    base."""
     asked = json.loads(request)
     run = run_config_of(asked["config"])
     assert run.lora is not None
     lora = adapter.encode_lora(asked["name"], asked["baseSha256"], run.lora)
-    stated = encode_run(run, Progress.from_dict(asked["progress"]), asked["backend"], {}, lora, "")
+    stated = encode_run(run, Progress.from_dict(asked["progress"]), "", {}, lora, "")
     stated.update(encode_state(run.model, (), ""))
     return json.dumps(stated)

@@ -6,7 +6,7 @@ What crosses is JSON, which both sides read and write exactly. web/src/engine/py
 import gc
 import json
 
-from tinygpt.core.config import LoraConfig, RunConfig, run_config_of
+from tinygpt.core.config import RunConfig, run_config_of
 from tinygpt.core.corpus import check_corpus, corpus_advice, train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.adapter import ADAPTER_KEY, encode_adapter, require_base, tensors_of
@@ -15,12 +15,12 @@ from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
 from tinygpt.core.optimizers import check_slots, slot_names
-from tinygpt.core.presets import adapting, cut_short, preset
 from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
 from tinygpt.core.run.trainer import Diverged, Host, Trainer
 from tinygpt.core.run.validation import validate
+from tinygpt.core.tab.asked import run_of
 from tinygpt.core.tab.budget import Timed
 from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState, check_depth
 from tinygpt.core.tab.shelf import Keeping, problem_text
@@ -108,22 +108,6 @@ def labelled(call: "Any") -> "Any":
     return called
 
 
-def config_of(asked: "dict[str, Any]") -> RunConfig:
-    """Of a new model, of new adapters, or of what goes on."""
-    origin, lora, changes = asked.get("from"), asked.get("lora"), asked["changes"]
-    if origin is not None:
-        return run_config_of(origin["config"]).going_on(**changes)
-    if lora is None:
-        return cut_short(preset(asked["preset"], asked["recipe"]), changes)
-    base = run_config_of(asked["base"]["config"])
-    if base.lora is not None:
-        raise TinyGPTError("this model has an adapter already; save the two merged, load that file, and teach that")
-    run = adapting(base, LoraConfig(**lora))
-    changed = run.replace(**changes)
-    run.model.going_on(**changed.model.as_dict())
-    return changed
-
-
 class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
@@ -140,10 +124,11 @@ class Session:
         asked = json.loads(request)
         self.progress = Progress()
         origin = asked.get("from")
-        self.config = config_of(asked)
+        self.base = asked.get("base")
+        standing = origin or self.base or {}
+        self.config = run_of(asked, standing.get("config"), asked.get("lora"))
         if origin is not None:
             self.progress = Progress.from_dict(origin["progress"])
-        self.base = asked.get("base")
         self.adapter = None if self.base is None else adapter_of(asked, self.config)
         check_depth(self.config.model)
         budget = asked.get("budget")
@@ -221,7 +206,7 @@ class Session:
         self.keeping.begin(host.now())
         try:
             sizes = self.train_bytes, self.val_bytes
-            coach = coach_of(self.config, self.train_bytes)
+            coach = coach_of(self.config, self.train_bytes) if self.adapter is None else None  # he knows whole models
             pace = None if self.timed is None else self.timed.pace(host.now())
             trainer = Trainer(
                 self.config, self.engine, host, sizes[0], sizes[1], self.progress, self.prompt, coach=coach, pace=pace

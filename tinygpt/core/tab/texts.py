@@ -5,7 +5,6 @@ Everything crosses as JSON text. web/src/engine/texts.ts is the other side: it a
 
 import json
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.corpus import check_corpus, corpus_advice, train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.hub.answers import Page, Split, read_page, read_splits
@@ -21,8 +20,8 @@ from tinygpt.core.hub.reading import (
     text_columns,
 )
 from tinygpt.core.hub.replies import RETRIED_STATUSES, Patience, check_status
-from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import cut_short, preset
+from tinygpt.core.models.adapters import trained_count
+from tinygpt.core.tab.asked import run_of
 from tinygpt.core.text import encoding_advice
 from tinygpt.core.wording import in_labels
 
@@ -146,25 +145,18 @@ def parsed(body: str) -> "dict[str, Any] | None":
 
 def advice(request: str) -> str:
     """JSON: sentences on a text of so many `bytes` that begins with `start`, for a run of `preset`, `recipe` and
-    `changes`, or of a `config` that is gone on with. What keeps a run from starting is one of them."""
+    `changes`, of a `config` that is gone on with, or of adapters (`lora`) for that. What keeps a run from starting is
+    one of them."""
     asked = json.loads(request)
     found = []
     warning = encoding_advice(bytes(asked["start"]))
     if warning:
         found.append(warning)
     try:
-        config = run_of(asked)
+        config = run_of(asked, asked.get("config"), asked.get("lora"))
         training = train_bytes(asked["bytes"], config.train.val_fraction)
         check_corpus(config, training)
-        parameters = parameter_count(config.model)
-        found = found + corpus_advice(config, training, asked["bytes"] - training, parameters)
+        found = found + corpus_advice(config, training, asked["bytes"] - training, trained_count(config))
     except TinyGPTError as error:
         found.append(str(error))
     return json.dumps([in_labels(sentence) for sentence in found])
-
-
-def run_of(asked: "dict[str, Any]") -> RunConfig:
-    stated = asked.get("config")
-    if stated is None:
-        return cut_short(preset(asked["preset"], asked["recipe"]), asked["changes"])
-    return RunConfig(ModelConfig(**stated["model"]), TrainConfig(**stated["train"])).going_on(**asked["changes"])

@@ -35,11 +35,10 @@ export async function mergedFile(
   base: Standing,
   adapter: Floats,
   { config, progress, adapter: named }: Origin,
-  backend: string,
   reader: Reader,
 ): Promise<SavedFile> {
   const { step } = progress;
-  const header = reader.merged_header(JSON.stringify({ config, progress, ...named, backend }));
+  const header = reader.merged_header(JSON.stringify({ config, progress, ...named }));
   const weights = new Uint8Array(merged(base, adapter, config, reader).buffer);
   return { bytes: await writeModelFile(JSON.parse(header), step, weights), name: `${named?.name ?? "merged"}, merged.tinygpt`, step };
 }

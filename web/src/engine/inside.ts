@@ -1,8 +1,10 @@
 // Looking into a model on a player of its own, with a copy of its weights: what trains it is not disturbed.
+import { merged } from "./adapters.ts";
 import * as assets from "./assets.ts";
+import { standing } from "./bases.ts";
 import type { Place, Playbook } from "./contract.ts";
 import { ModelFile } from "./modelfile.ts";
-import type { Looked, RunConfig, ToWorker } from "./protocol.ts";
+import type { Looked, ModelBytes, RunConfig, ToWorker } from "./protocol.ts";
 import { bridge, type Inside, type InsideFacts, lastLine, type Python, sentence } from "./python.ts";
 import { type Run, say } from "./run.ts";
 import { WasmPlayer } from "./wasmplayer.ts";
@@ -100,9 +102,12 @@ export class Looker {
   }
 }
 
-async function fileModel(bytes: Uint8Array<ArrayBuffer>, python: Python): Promise<Model> {
-  const file = await ModelFile.open(bytes, python.reader);
-  return { config: file.front.config, step: file.front.progress.step, weights: file.weights() };
+async function fileModel(given: ModelBytes, python: Python): Promise<Model> {
+  const file = await ModelFile.open(given.bytes, python.reader);
+  const { config, progress } = file.front;
+  const own = file.weights();
+  const weights = given.base ? merged(await standing(given, "", python.reader), own, config, python.reader) : own;
+  return { config, step: progress.step, weights };
 }
 
 async function runModel(run: Run): Promise<Model> {

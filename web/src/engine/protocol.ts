@@ -4,7 +4,7 @@
 //   worker.onmessage = ({ data }: MessageEvent<FromWorker>) => ...
 //
 // The worker first says "ready". After "start" it may tell of "progress", then sends "started", then core's events, then one of "stopped" or
-// "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "write" by pieces of "written", "weigh"
+// "error"; after either another "start" may follow. "open" is answered by "opened", "save" by "saved", "part" by "parted", "write" by pieces of "written", "weigh"
 // by "weighed", or by "refused" or "error". "look" is answered by "looked" or "unseen", "trace" by "traced" or "untraced",
 // whatever else is under way. A "doubt" may come instead of the first two. "check" is answered by "checked" or "error". Until "started", "opened" or "checked" the
 // model that is in the worker stays there.
@@ -39,7 +39,7 @@ export interface Capabilities {
 
 /** A field of core/settings.py: enough to draw a knob. Numbers have low and high, texts may have choices. */
 export interface Knob {
-  section: "model" | "train" | "sample";
+  section: "model" | "train" | "lora" | "sample";
   name: string;
   kind: "int" | "float" | "text";
   default: number | string;
@@ -84,13 +84,15 @@ export type ToWorker =
       engine?: EngineName; // absent: WebAssembly
       threads?: number; // of WebAssembly; 0 or absent: as many as the machine has
       build?: WasmBuild; // absent: the best one that runs
-      resume?: Uint8Array<ArrayBuffer> | "in hand"; // a .tinygpt file to go on from, or the model in the worker; its settings win over the preset's
+      resume?: ModelBytes | "in hand"; // a file to go on from, or the model in the worker; its settings win over the preset's
+      adapt?: { lora: Changes; title: string }; // train adapters beside that model, which stays as it is; LoraConfig's settings, and what the model is called
       prompt?: string; // what samples begin with
       sure?: boolean; // whatever doubt there is
       seconds?: number; // within which the run is to end: size and settings are chosen by measurement then, and told of by "option" events
     }
-  | { type: "check"; name: string; bytes: Uint8Array<ArrayBuffer> } // a .tinygpt file, which comes back with the answer
-  | { type: "open"; resume: Uint8Array<ArrayBuffer>; engine: EngineName; threads: number; sure?: boolean } // takes a file's model to the worker, to write
+  | { type: "check"; name: string; bytes: Uint8Array<ArrayBuffer>; inHand?: ModelBytes & { title: string } } // a file, which comes back with the answer; adapters may be of the model in hand, where that is a file's
+  | { type: "part"; which: "base" | "merged"; file?: ModelBytes } // of the adapters in hand, or of a file's: what they stand on, or make of it; answered by "parted"
+  | { type: "open"; resume: ModelBytes; engine: EngineName; threads: number; sure?: boolean } // takes a file's model to the worker, to write
   | { type: "stop" } // ends the run after the step in progress
   | { type: "library" } // answered by "library", as the next three are
   | { type: "rename"; run: string; title: string }
@@ -104,7 +106,7 @@ export type ToWorker =
       text: Uint8Array<ArrayBuffer>;
       scales: [part: string, factor: number][];
       tensor: string; // whose values are wanted, or nothing
-      file?: Uint8Array<ArrayBuffer>; // whose model it is, from now on; absent: the worker's, or the last file's
+      file?: ModelBytes; // whose model it is, from now on; absent: the worker's, or the last file's
     }
   | {
       type: "estimate"; // what a new run would take; answered by "estimated" or "unestimated"
@@ -118,6 +120,7 @@ export type ToWorker =
     }
   | { type: "survey"; id: number; text: Uint8Array<ArrayBuffer> } // what a text is like, from its front; answered by "surveyed"
   | { type: "advise"; id: number; request: AdviceRequest } // whether a text suits a run; answered by "advised"
+  | { type: "teaching"; id: number; config: RunConfig; lora: Changes } // what adapters of a model come to; answered by "teaching"
   | { type: "visit"; id: number; request: VisitRequest; token: string } // Hugging Face; answered by "visited", several times
   | { type: "leave" } // the visit under way: nothing more is heard of it
   | { type: "measure"; preset: string; text: Uint8Array<ArrayBuffer> } // this machine: "measuring" follows, and events, then "measured"
@@ -146,6 +149,7 @@ export type CoreEvent =
       tokens_per_s: number;
       eta_s: number;
     }
+  | { event: "base"; step: number; val_loss: number } // of what adapters stand on
   | { event: "eval"; step: number; val_loss: number; best: boolean; band?: [low: number, high: number] } // of sound runs by then
   | { event: "sample"; step: number; text: string }
   | { event: "advice"; step: number; kind: string; text: string } // what looks wrong and what to try
@@ -179,8 +183,13 @@ export interface BudgetOption {
 
 export type StopReason = "finished" | "early-stop" | "stopped" | "diverged";
 
-export interface SavedFile {
+/** A .tinygpt file, or one of adapters with what they stand on. */
+export interface ModelBytes {
   bytes: Uint8Array<ArrayBuffer>;
+  base?: Base;
+}
+
+export interface SavedFile extends ModelBytes {
   name: string;
   step: number;
 }
@@ -219,6 +228,7 @@ export interface Shelved {
   created: string;
   savedAt: string;
   forked: { run: string; title: string; step: number } | null;
+  base: { title: string; sha256: string } | null; // that it trains adapters for
   text: KeptText;
   step: number;
   steps: number;
@@ -296,7 +306,8 @@ export interface AdviceRequest {
   preset: string;
   recipe: string;
   changes: Changes;
-  config?: RunConfig; // of the model to go on with
+  config?: RunConfig; // of the model to go on with,
+  lora?: Changes; // or of adapters for it
   bytes: number;
   start: number[]; // the text's first bytes
 }
@@ -304,6 +315,15 @@ export interface AdviceRequest {
 export interface Advised {
   id: number;
   advice: string[];
+}
+
+/** core/tab/asked.py's `teaching`. */
+export interface Teaching {
+  usual: RunConfig; // settings of such a run
+  projections: string[]; // that can be adapted
+  trained: number; // numbers, and those that stay
+  frozen: number;
+  problem: string; // a sentence on what cannot be
 }
 
 /** core/tab/texts.py's Visit. What is null is found out. */
@@ -381,6 +401,7 @@ export type FromWorker =
   | { type: "unestimated"; id: number; message: string }
   | { type: "surveyed"; id: number; survey: Survey; start: number[] }
   | ({ type: "advised" } & Advised)
+  | ({ type: "teaching"; id: number } & Teaching)
   | ({ type: "visited" } & Visited)
   | { type: "measuring"; engine: EngineName; round: number; done: number; of: number } // which of the readings comes next
   | ({ type: "measured" } & Measured)
@@ -388,6 +409,7 @@ export type FromWorker =
   | ({ type: "judged" } & Verdict)
   | ({ type: "checked" } & CheckedFile)
   | ({ type: "saved" } & SavedFile)
+  | { type: "parted"; file: SavedFile }
   | { type: "written"; id: number; bytes: number[]; seconds: number; done: boolean } // a piece, so long after it was asked for
   | { type: "refused"; message: string } // what was asked of the model cannot be done, in one sentence; what runs goes on
   | { type: "weighed"; id: number; likely: [byte: number, probability: number][] } // the likeliest first

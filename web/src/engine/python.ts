@@ -157,6 +157,11 @@ interface Estimate {
   measure(page: TrialPage, train: Uint8Array, val: Uint8Array): Promise<string>;
 }
 
+/** tab/asked.py; every text is JSON. */
+interface Asking {
+  teaching(request: string): string;
+}
+
 interface BudgetModule {
   Budget(request: string): Budget;
 }
@@ -175,6 +180,7 @@ export interface Python {
   shelf: Decisions; // what is kept of runs
   inside: InsideModule;
   texts: Texts;
+  asked: Asking;
   /** Runs a script; for tests. */
   run(script: string): void;
 }
@@ -193,7 +199,7 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
-  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import budget, capsules, estimate, file, inside, measure, session, shelf, texts");
+  python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import asked, budget, capsules, estimate, file, inside, measure, session, shelf, texts");
   const tab = python.globals.get("session") as Tab;
   return {
     session: (request) => sentence(() => tab.Session(JSON.stringify(request))),
@@ -205,6 +211,7 @@ export async function startPython(files: Record<string, string>, url?: string): 
     shelf: python.globals.get("shelf") as Decisions,
     inside: python.globals.get("inside") as InsideModule,
     texts: python.globals.get("texts") as Texts,
+    asked: python.globals.get("asked") as Asking,
     run: (script) => python.runPython(script),
   };
 }

@@ -1,7 +1,8 @@
 // A model in a player, with the Python that drives it: it trains, writes, is saved, and goes back to what was kept of it.
+import { merged, type Standing } from "./adapters.ts";
 import type { Place, Player } from "./contract.ts";
 import type { Gpu } from "./gpu.ts";
-import { ModelFile, type Origin, type Reader, writeModelFile } from "./modelfile.ts";
+import { type AdapterHeader, ModelFile, type Origin, type Reader, writeAdapterFile, writeModelFile } from "./modelfile.ts";
 import { makePlayer, startValues } from "./players.ts";
 import type { CoreEvent, FromWorker, SavedFile, ToWorker } from "./protocol.ts";
 import { type Bridge, bridge, lastLine, type Page, type Plan, sentence, type Session } from "./python.ts";
@@ -15,6 +16,15 @@ export type Asked = Extract<ToWorker, { type: "save" | "write" | "weigh" | "keep
 export interface Kept {
   header: string;
   state: Uint8Array<ArrayBuffer>;
+}
+
+/** A file's, as tab/session.py states it. */
+type Header = { rng: { step: number } } | (AdapterHeader & { description: { step: number } });
+
+async function fileOf(header: Header, state: Uint8Array<ArrayBuffer>): Promise<{ bytes: Uint8Array<ArrayBuffer>; step: number }> {
+  if ("tensors" in header) return { bytes: writeAdapterFile(header, state), step: header.description.step };
+  const { step } = header.rng;
+  return { bytes: await writeModelFile(header, step, state), step };
 }
 
 export const say = (message: FromWorker, transfer: Transferable[] = []): void => postMessage(message, { transfer });
@@ -31,6 +41,7 @@ export class Run implements Page {
   private fault: unknown = null;
   private player: Player | null = null;
   private origin: Kept | null = null; // what it began with, until a state of its own is kept; null: the start values
+  readonly base: Standing | null; // that its adapters stand on; null: it is a whole model
   private readonly keeper: Keeper | null; // null: it only writes
   private readonly reader: Reader;
   private readonly session: Session;
@@ -39,7 +50,8 @@ export class Run implements Page {
   private readonly options: Omit<WasmOptions, "kernels">;
 
   /** The GPU, if there is one, is the run's from here on. */
-  constructor(session: Session, plan: Plan, gpu: Gpu | null, options: Omit<WasmOptions, "kernels">, keeper: Keeper | null, reader: Reader) {
+  constructor(session: Session, plan: Plan, gpu: Gpu | null, options: Omit<WasmOptions, "kernels">, base: Standing | null, keeper: Keeper | null, reader: Reader) {
+    this.base = base;
     this.keeper = keeper;
     this.reader = reader;
     this.session = session;
@@ -54,7 +66,7 @@ export class Run implements Page {
     const { config, parameters, trainBytes, valBytes, advice } = this.plan;
     const [train, val] = [text.subarray(0, trainBytes), text.subarray(trainBytes)];
     try {
-      await sentence(() => this.session.open(this, train, val, from?.state ?? null, null));
+      await sentence(() => this.session.open(this, train, val, from?.state ?? null, this.base && new Uint8Array(this.base.weights.buffer)));
     } catch (error) {
       throw this.fault ?? error;
     }
@@ -110,11 +122,11 @@ export class Run implements Page {
     }
   }
 
-  /** A copy of the weights as they stand now, or between two blocks of steps. */
+  /** A copy of the weights as they stand now, or between two blocks of steps; adapters are merged with what they stand on. */
   async weights(): Promise<Float32Array<ArrayBuffer>> {
     const lent = new Promise<Float32Array<ArrayBuffer>>((resolve) => this.borrowers.push(resolve));
     await this.ask({ type: "look" });
-    return lent;
+    return this.base ? merged(this.base, await lent, this.plan.config, this.reader) : lent;
   }
 
   async lend(places: string): Promise<void> {
@@ -138,7 +150,7 @@ export class Run implements Page {
   private async remains(): Promise<SavedFile | null> {
     if (this.origin) return this.file(this.origin);
     const found = await this.keeper?.folder.model();
-    return found ? { bytes: found.bytes, name: this.fileName(found.record.step), step: found.record.step } : null;
+    return found ? this.named(found.bytes, found.record.step) : null;
   }
 
   /** What another run needs to know to go on from here. */
@@ -154,15 +166,22 @@ export class Run implements Page {
     return this.player!.read(JSON.parse(places) as Place[]);
   }
 
-  async file({ header, state }: Kept): Promise<SavedFile> {
-    const stated = JSON.parse(header) as { rng: { step: number } };
-    const { step } = stated.rng;
-    return { bytes: await writeModelFile(stated, step, state), name: this.fileName(step), step };
+  async file(kept: Kept): Promise<SavedFile> {
+    const { bytes, step } = await fileOf(JSON.parse(kept.header) as Header, kept.state);
+    return this.named(bytes, step);
   }
 
-  private fileName(step: number): string {
+  /** As it stands. */
+  async saved(): Promise<SavedFile> {
+    return this.file(await this.export());
+  }
+
+  private named(bytes: Uint8Array<ArrayBuffer>, step: number): SavedFile {
     const { layers, d_model } = this.plan.config.model;
-    return `tinygpt-${layers}x${d_model}-step${step}.tinygpt`;
+    const name = `tinygpt-${layers}x${d_model}`;
+    if (!this.base) return { bytes, name: `${name}-step${step}.tinygpt`, step };
+    const { title, sha256, bytes: below } = this.base;
+    return { bytes, name: `${name}-adapter-step${step}.safetensors`, step, base: { title, sha256, bytes: below } };
   }
 
   close(): void {
@@ -195,7 +214,7 @@ export class Run implements Page {
     const event = JSON.parse(text) as CoreEvent;
     say({ type: "event", event });
     if (event.event === "steps") this.keeper?.note(event.rows.at(-1)![0], text);
-    else if (event.event === "eval" || event.event === "sample" || event.event === "advice" || event.event === "retime") this.keeper?.note(event.step, text);
+    else if (event.event === "base" || event.event === "eval" || event.event === "sample" || event.event === "advice" || event.event === "retime") this.keeper?.note(event.step, text);
   }
 
   stopping(): boolean {
@@ -216,7 +235,7 @@ export class Run implements Page {
   async keep(text: string, state: Uint8Array<ArrayBuffer>): Promise<string> {
     try {
       const order = JSON.parse(text) as KeepOrder;
-      await this.keeper!.keep(order, await writeModelFile(order.header, order.record.step, state));
+      await this.keeper!.keep(order, (await fileOf(order.header as Header, state)).bytes);
       this.origin = null;
       return "null";
     } catch (error) {

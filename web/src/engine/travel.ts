@@ -1,6 +1,8 @@
 // One prompt and one seed, written on from by every snapshot of a run, in engines of their own: the model in hand stays.
 import type { Shelf } from "../storage/shelf.ts";
+import type { Standing } from "./adapters.ts";
 import * as assets from "./assets.ts";
+import { standing } from "./bases.ts";
 import type { Playbook } from "./contract.ts";
 import { ModelFile } from "./modelfile.ts";
 import type { Shelved, ToWorker } from "./protocol.ts";
@@ -13,16 +15,20 @@ type Travel = Extract<ToWorker, { type: "travel" }>;
 export async function travel({ run, prompt, settings }: Travel, shelf: Shelf, python: Python): Promise<void> {
   const folder = shelf.folder(run);
   const stops = (await folder.facts<Shelved>())?.stops ?? [];
+  const below = (await folder.meta())?.base;
+  const kept = below ? await shelf.base(below.sha256) : null;
+  const base = kept ? await standing({ bytes: kept }, below!.title, python.reader) : null;
   for (const [i, { step }] of stops.entries()) {
     const found = await folder.model(step);
-    const text = found ? await written(found.bytes, prompt, settings, python) : "";
+    const text = found ? await written(found.bytes, base, prompt, settings, python) : "";
     say({ type: "travelled", run, step, text, last: i === stops.length - 1 });
   }
 }
 
-async function written(bytes: Uint8Array<ArrayBuffer>, prompt: string, settings: Travel["settings"], python: Python): Promise<string> {
+async function written(bytes: Uint8Array<ArrayBuffer>, base: Standing | null, prompt: string, settings: Travel["settings"], python: Python): Promise<string> {
   const file = await ModelFile.open(bytes, python.reader);
-  const session = python.session({ preset: "", recipe: "", changes: {}, bytes: null, from: file.origin });
+  const below = base ? { base: { config: base.config, sha256: base.sha256 } } : {};
+  const session = python.session({ preset: "", recipe: "", changes: {}, bytes: null, from: file.origin, ...below });
   session.plan();
   let player: WasmPlayer | null = null;
   let fault: unknown = null;
@@ -45,7 +51,7 @@ async function written(bytes: Uint8Array<ArrayBuffer>, prompt: string, settings:
     refused: (message) => (fault = new Error(message)),
   };
   try {
-    await sentence(() => session.open(page as Page, new Uint8Array(), new Uint8Array(), file.body(), null));
+    await sentence(() => session.open(page as Page, new Uint8Array(), new Uint8Array(), file.body(), base && new Uint8Array(base.weights.buffer)));
     await session.attend();
     if (fault) throw fault;
     return new TextDecoder().decode(Uint8Array.from(text));

@@ -1,5 +1,7 @@
 // The page's worker: Python plans and drives, an engine computes, the page is told. See protocol.ts.
+import { mergedFile, type Standing } from "./adapters.ts";
 import * as assets from "./assets.ts";
+import { findBase, standing } from "./bases.ts";
 import { inspected, replayed } from "./capsules.ts";
 import { capabilities, reportedMemory } from "./features.ts";
 import { choose } from "./budget.ts";
@@ -7,9 +9,9 @@ import { estimated } from "./estimate.ts";
 import { Gpu } from "./gpu.ts";
 import { Looker } from "./inside.ts";
 import { measured } from "./measure.ts";
-import { ModelFile } from "./modelfile.ts";
+import { ModelFile, type Origin } from "./modelfile.ts";
 import { originsOf } from "./origins.ts";
-import type { ToWorker } from "./protocol.ts";
+import type { Teaching, ToWorker } from "./protocol.ts";
 import { lastLine, type Plan, type Python, type Session } from "./python.ts";
 import { type Kept, Run, say } from "./run.ts";
 import { checkedRun, Librarian } from "./library.ts";
@@ -29,6 +31,7 @@ interface Prepared {
   session: Session;
   plan: Plan;
   gpu: Gpu | null;
+  base: Standing | null; // null: it is a whole model
   keeper: Keeper | null; // null: the model only writes
   text: Text;
   /** What it goes on from, given the model that was in the worker. */
@@ -43,10 +46,25 @@ let looker: Looker;
 let keeper: Keeper | null = null; // of the model in hand, where that is a run's
 let choosing: Trial | null = null; // of a run that is to end in time
 
+/** What a run goes on from, and what adapters stand on. */
+interface Beginning {
+  file: ModelFile | null; // null: it is new, or goes on from the model in the worker
+  from: Origin | null;
+  base: Standing | null;
+}
+
+async function beginningOf({ resume, adapt }: Wish): Promise<Beginning> {
+  const { reader } = python;
+  if (!resume) return { file: null, from: null, base: null };
+  const given = resume === "in hand" ? null : resume;
+  if (adapt) return { file: null, from: null, base: await standing(given ?? (await inHand().saved()), adapt.title, reader) };
+  const file = given && (await ModelFile.open(given.bytes, reader));
+  if (!file) return { file, from: inHand().stands(), base: inHand().base };
+  return { file, from: file.origin, base: file.front.adapter ? await standing(given!, "", reader) : null };
+}
+
 async function prepare(wish: Wish): Promise<Prepared> {
-  const { resume } = wish;
-  const file = resume instanceof Uint8Array ? await ModelFile.open(resume, python.reader) : null;
-  const from = resume === "in hand" ? inHand().stands() : file?.origin;
+  const { file, from, base } = await beginningOf(wish);
   const kept = wish.type === "start" ? await keeperOf(wish.run) : null;
   const text = wish.type === "start" ? await textOf(wish.text!) : null;
   const gpu = wish.engine === "webgpu" ? await Gpu.open() : null;
@@ -56,17 +74,21 @@ async function prepare(wish: Wish): Promise<Prepared> {
       recipe: wish.recipe ?? "",
       changes: wish.changes ?? {},
       bytes: text?.length ?? null,
+      ...(wish.title ? { title: wish.title } : {}),
       ...(wish.budget ? { budget: wish.budget } : {}),
       ...(wish.prompt ? { prompt: wish.prompt } : {}),
       ...(from ? { from } : {}),
+      ...(base ? { base: { config: base.config, sha256: base.sha256 } } : {}),
+      ...(wish.adapt ? { lora: wish.adapt.lora } : {}),
       ...(kept ? { kept: await kept.folder.found() } : {}),
       ...(gpu ? { device: gpu.facts() } : {}),
       ...(gpu && !gpu.info.software ? {} : { memory: { reported: reportedMemory() } }),
     });
     const plan = JSON.parse(session.plan()) as Plan;
     const read = (): Kept | null => file && { header: session.header_text(), state: file.body() };
-    if (text) kept!.begin(from?.progress.step ?? 0, { title: wish.title ?? wish.preset ?? "", textName: wish.textName ?? "" }, text);
-    return { session, plan, gpu, keeper: kept, text: text ?? new Uint8Array(), state: (aside) => (resume && !file ? aside : read()) };
+    const label = { title: wish.title ?? wish.preset ?? "", textName: wish.textName ?? "", ...(base ? { base } : {}) };
+    if (text) kept!.begin(from?.progress.step ?? 0, label, text);
+    return { session, plan, gpu, base, keeper: kept, text: text ?? new Uint8Array(), state: (aside) => (from && !file ? aside : read()) };
   } catch (error) {
     gpu?.close();
     throw error;
@@ -146,10 +168,10 @@ async function replace(prepared: Prepared, wish: Wish): Promise<Run> {
 /** An error that the page has been told of. */
 class Said extends Error {}
 
-async function begin({ session, plan, gpu, keeper: kept, text, state }: Prepared, wish: Wish, aside: Kept | null): Promise<Run> {
+async function begin({ session, plan, gpu, base, keeper: kept, text, state }: Prepared, wish: Wish, aside: Kept | null): Promise<Run> {
   const options: Omit<WasmOptions, "kernels"> = { threads: wish.threads ?? 0 };
   if (wish.build) options.build = wish.build;
-  const made = new Run(session, plan, gpu, options, kept, python.reader);
+  const made = new Run(session, plan, gpu, options, base, kept, python.reader);
   try {
     await made.begin(wish.type === "open" ? "opened" : "started", text, state(aside));
     return made;
@@ -160,15 +182,42 @@ async function begin({ session, plan, gpu, keeper: kept, text, state }: Prepared
 }
 
 /** A file's facts, once all of it was looked at. The model in the worker is given up for it. */
-async function check({ name, bytes }: Extract<ToWorker, { type: "check" }>): Promise<void> {
+async function check({ name, bytes, inHand: near }: Extract<ToWorker, { type: "check" }>): Promise<void> {
   try {
-    const { config, parameters, progress, leftOut } = (await ModelFile.open(bytes, python.reader)).front;
+    const { front } = await ModelFile.open(bytes, python.reader);
+    const { config, parameters, progress, leftOut } = front;
     const { step, loss, history, sample } = progress;
-    say({ type: "checked", file: { bytes, name, step }, config, parameters, loss, history, sample, leftOut }, [bytes.buffer]);
+    const base = front.adapter ? await findBase(front, await nearest(near), shelf, python.reader) : null;
+    const below = base ? { base: { title: base.title, sha256: base.sha256, bytes: base.bytes } } : {};
+    say({ type: "checked", file: { bytes, name, step, ...below }, config, parameters, loss, history, sample, leftOut }, [bytes.buffer]);
     putAway();
     await hold(null);
   } catch (error) {
     throw new Error(`the file ${name} cannot be loaded: ${lastLine(error)}`);
+  }
+}
+
+/** The model in hand, as what adapters could stand on. */
+async function nearest(file: Extract<ToWorker, { type: "check" }>["inHand"]): Promise<Standing | null> {
+  if (file) return standing(file, file.title, python.reader);
+  if (!run || run.lost || run.training) return null;
+  return run.base ?? standing(await run.saved(), "the model before", python.reader);
+}
+
+/** Of the adapters in hand: what they stand on, or the plain model that the two make. */
+async function part({ which, file: given }: Extract<ToWorker, { type: "part" }>): Promise<void> {
+  const { reader } = python;
+  try {
+    if (!given) requireRest();
+    await run?.settled;
+    const file = given ?? (await inHand().saved());
+    if (!file.base) throw new Error("the model in hand has no adapter");
+    const base = await standing(file, "", reader);
+    const adapter = await ModelFile.open(file.bytes, reader);
+    const below = { bytes: base.bytes, name: base.title, step: 0 };
+    say({ type: "parted", file: which === "base" ? below : await mergedFile(base, adapter.weights(), adapter.origin, reader) });
+  } catch (error) {
+    say({ type: "refused", message: lastLine(error) });
   }
 }
 
@@ -213,6 +262,9 @@ async function handle(message: ToWorker): Promise<void> {
       else say({ type: "refused", message: "It was stopped before anything had begun" });
       return;
     }
+    case "part":
+      await part(message);
+      return;
     case "open":
       requireRest();
       await run?.settled;
@@ -262,6 +314,11 @@ async function handle(message: ToWorker): Promise<void> {
     case "advise":
       say(advised(message, python));
       return;
+    case "teaching": {
+      const told = JSON.parse(python.asked.teaching(JSON.stringify({ config: message.config, lora: message.lora }))) as Teaching;
+      say({ type: "teaching", id: message.id, ...told });
+      return;
+    }
     case "visit":
       await visit(message, python, say);
       return;

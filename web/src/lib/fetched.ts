@@ -1,5 +1,5 @@
 // Files of the site's own server.
-import { ROOT } from "./root";
+import { ROOT } from "./root.ts";
 
 /** A sentence for the user. */
 export class NotServed extends Error {}

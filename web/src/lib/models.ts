@@ -1,5 +1,5 @@
 // The models that come with the site, as tinygpt/site.py lays them out: a list, and a file for each.
-import { fetched } from "./fetched";
+import { fetched } from "./fetched.ts";
 
 export interface SiteModel {
   name: string;
@@ -7,6 +7,7 @@ export interface SiteModel {
   parameters: number;
   bytes: number;
   file: string; // under the site's root
+  weightsSha256: string; // by which adapters know it
 }
 
 /** None where the list cannot be had: the page does without. */

@@ -54,6 +54,7 @@ export interface Site {
   defaultRecipe: string;
   recipes: SiteRecipe[];
   knobs: Knob[];
+  projections: string[]; // that adapters may be for, some of which a model may not have
   modelOptions: string[]; // the names of the model's settings that say what it is made of
   untrainedLoss: number; // of a model that knows nothing: ln 256
   corpora: SiteCorpus[]; // the default first
@@ -86,11 +87,6 @@ export const settings = [...TRAINING.map((name) => knob("train", name)), ...mode
 /** A model's options that are not the default, as "norm rmsnorm". */
 export function optionsOf(model: RunConfig["model"]): string[] {
   return modelOptions.filter(({ name, default: usual }) => model[name] !== usual).map(({ name }) => `${name} ${model[name]}`);
-}
-
-/** Whether a model has this setting for life. */
-export function isFixed(name: string): boolean {
-  return site.knobs.some((row) => row.section !== "sample" && row.name === name && row.fixed);
 }
 
 export function presetsOf(recipe: string): SitePreset[] {

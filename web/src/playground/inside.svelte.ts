@@ -58,7 +58,7 @@ export class Inside {
     const file = this.file();
     const scales = Object.entries(this.scales).filter(([, factor]) => factor !== 1);
     this.whole = scales.length === 0;
-    const given = file && file !== this.known ? { file: file.bytes } : {};
+    const given = file && file !== this.known ? { file } : {};
     this.known = file;
     this.send({ type: "look", text: new TextEncoder().encode(this.text), scales, tensor: this.tensor, ...given });
   }

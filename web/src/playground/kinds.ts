@@ -27,6 +27,7 @@ export interface Model {
   file: SavedFile | null;
   run: string | null; // as the library knows it; null: it is a file's, or of ours
   text: KeptText | null; // that it has learnt from, where the library gave it
+  base: string | null; // what its adapters stand on is called; null: it is a whole model
 }
 
 /** Settings as they were typed; an empty field is null. */

@@ -20,6 +20,7 @@ export class Readings {
   loss = $state<number | null>(null);
   val = $state<number | null>(null);
   best = $state<number | null>(null);
+  baseVal = $state<number | null>(null); // of what adapters stand on, on the same text
   tokensPerSecond = $state(0);
   secondsLeft = $state(0);
   /** The same object for a whole run; `shown` changes when it has grown. */
@@ -39,6 +40,8 @@ export class Readings {
       this.curve.addValidation(event.val_loss, event.band);
       this.val = event.val_loss;
       if (event.best) this.best = event.val_loss;
+    } else if (event.event === "base") {
+      this.baseVal = event.val_loss;
     } else if (event.event === "sample") {
       this.addSample(`step ${count(event.step)}`, event.text);
     } else if (event.event === "advice") {
@@ -99,7 +102,7 @@ export class Readings {
     this.steps = steps;
     this.step = 0;
     this.latest = null;
-    this.loss = this.val = this.best = null;
+    this.loss = this.val = this.best = this.baseVal = null;
     this.tokensPerSecond = this.secondsLeft = 0;
     this.samples = [];
     this.shown += 1;

@@ -17,6 +17,7 @@ type Started = Extract<FromWorker, { type: "started" | "opened" }>;
 type Stopped = Extract<FromWorker, { type: "stopped" }>;
 type Failure = Extract<FromWorker, { type: "error" }>;
 type Start = Extract<ToWorker, { type: "start" }>;
+type More = Pick<Start, "resume" | "run" | "adapt">;
 type Wish = Extract<ToWorker, { type: "start" | "open" }>;
 
 const READY_WITHIN = 30_000; // ms
@@ -51,6 +52,8 @@ export class Run extends Readings {
   private first: Extract<ToWorker, { type: "write" | "weigh" }> | null = null; // to be asked once the model is in the worker
   private wish: Wish | null = null; // that the worker may have doubts about
   private going = false; // on with the model in hand, or a new one
+  private below: string | null = null; // what it stands on is called, where it is adapters
+  private onParted: ((file: SavedFile) => void) | null = null;
   private onSaved: ((file: SavedFile) => void) | null = null;
   private after: Machine | null = null; // that a run of the library is to go on with once it is here
   private ours = false; // the file to check is the user's, or the site's
@@ -98,9 +101,16 @@ export class Run extends Readings {
   /** Go on with the model in hand, with any settings changed that may change between two steps. */
   goOn(changes: Changes, means: Means): void {
     if (!this.model) return;
-    const resume: NonNullable<Start["resume"]> = this.model.file?.bytes ?? "in hand";
-    const more: Pick<Start, "resume" | "run"> = { resume, ...(this.model.run ? { run: this.model.run } : {}) };
+    const more: More = { resume: this.model.file ?? "in hand", ...(this.model.run ? { run: this.model.run } : {}) };
     this.begin({ ...means, preset: site.defaultPreset, recipe: site.defaultRecipe, changes }, more, this.model.title);
+  }
+
+  /** Teach the model in hand another text: adapters learn beside it, and it stays as it is. */
+  teach(lora: Changes, changes: Changes, means: Means): void {
+    if (!this.model) return;
+    const { title, file } = this.model;
+    const more: More = { resume: file ?? "in hand", adapt: { lora, title } };
+    this.begin({ ...means, preset: "", recipe: "", changes }, more, `${title.replace(/\.tinygpt$/, "")} taught ${means.textName}`);
   }
 
   /** Put a run of the library in hand, as it stands or as it stood at an earlier step, and go on with it where a machine is given. */
@@ -145,6 +155,14 @@ export class Run extends Readings {
     else this.send({ type: "save" });
   }
 
+  /** Of the adapters in hand: what they stand on, or the plain model that the two make. */
+  part(which: "base" | "merged", deliver: (file: SavedFile) => void): void {
+    this.notice = null;
+    this.onParted = deliver;
+    const file = this.model?.file;
+    this.send({ type: "part", which, ...(file ? { file } : {}) });
+  }
+
   /** Let the model write on from `prompt`, as a sample. */
   write(prompt: string, machine: Machine): void {
     const bytes = bytesOf(prompt);
@@ -171,7 +189,7 @@ export class Run extends Readings {
     if (this.phase !== "training") this.phase = "writing";
     if (this.model.file) {
       this.first = { ...question, id };
-      this.propose({ type: "open", resume: this.model.file.bytes, engine, threads });
+      this.propose({ type: "open", resume: this.model.file, engine, threads });
     } else this.send({ ...question, id });
     return () => this.send({ type: "hush", id });
   }
@@ -186,7 +204,7 @@ export class Run extends Readings {
   /** What was asked for cannot be done; what runs goes on. */
   private onRefused(message: string): void {
     this.measuring = false;
-    this.onSaved = null;
+    this.onSaved = this.onParted = null;
     this.leaveUnanswered();
     this.complain(sentence(message));
     if (this.phase !== "training") this.phase = "idle";
@@ -209,7 +227,8 @@ export class Run extends Readings {
       const bytes = new Uint8Array(await chosen.arrayBuffer());
       if (!this.worker) this.connect();
       this.phase = "checking";
-      this.send({ type: "check", name, bytes }, [bytes.buffer]);
+      const inHand = this.model?.file ? { inHand: { ...this.model.file, title: this.model.title } } : {};
+      this.send({ type: "check", name, bytes, ...inHand }, [bytes.buffer]);
     } catch (fault) {
       this.phase = before;
       const unreadable = `${name} cannot be read; it may be larger than this browser lets a page hold.`;
@@ -223,7 +242,7 @@ export class Run extends Readings {
     this.advice = [];
     const first = kept?.events.find((event) => event.event === "steps")?.rows[0]?.[0] ?? Infinity;
     this.reset(Number(config.train["steps"]), history.filter((point) => point[0] < first));
-    this.model = { title: kept?.title ?? name, parameters, config, step, file, run: kept?.run ?? null, text: kept?.text ?? null };
+    this.model = { title: kept?.title ?? name, parameters, config, step, file, run: kept?.run ?? null, text: kept?.text ?? null, base: file.base?.title ?? null };
     this.started = null;
     this.replay(kept?.events ?? [], step, loss);
     this.savedAt = kept ? null : step;
@@ -253,10 +272,11 @@ export class Run extends Readings {
     this.notice = { kind: "error", text };
   }
 
-  private begin(order: Order, more: Pick<Start, "resume" | "run">, title: string): void {
+  private begin(order: Order, more: More, title: string): void {
     if (!this.worker) this.connect();
     this.title = title;
-    this.going = more.resume !== undefined;
+    this.going = more.resume !== undefined && !more.adapt;
+    this.below = more.adapt?.title ?? (this.going ? (this.model?.base ?? null) : null);
     this.phase = "starting";
     this.notice = null;
     this.compiled = null;
@@ -313,8 +333,13 @@ export class Run extends Readings {
       case "unestimated":
         this.estimate.take(message);
         break;
+      case "parted":
+        this.onParted?.(message.file);
+        this.onParted = null;
+        break;
       case "surveyed":
       case "advised":
+      case "teaching":
         this.facts.take(message);
         break;
       case "doubt":
@@ -381,7 +406,7 @@ export class Run extends Readings {
     this.unkept = "";
     const { config, parameters } = message;
     const text = this.going ? (this.model?.text ?? null) : null;
-    this.model = { title: this.title, parameters, config, step: this.step, file: null, run: message.run, text };
+    this.model = { title: this.title, parameters, config, step: this.step, file: null, run: message.run, text, base: this.below };
     this.phase = "training";
     this.library.withdraw();
     void navigator.storage?.persist?.();

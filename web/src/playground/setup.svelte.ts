@@ -1,8 +1,8 @@
 // What the user has chosen for the next run, wherever on the page: size, text, engine, settings.
 import { corpus } from "../lib/corpus";
 import type { OwnText } from "../lib/owntext";
-import { isFixed, presetNamed, site } from "../lib/site";
-import type { Changes, EngineName } from "../engine/protocol";
+import { knob, presetNamed, site } from "../lib/site";
+import type { Changes, EngineName, Knob, RunConfig } from "../engine/protocol";
 import { defaultEngine } from "./engines";
 import type { Hub } from "./hub.svelte";
 import type { Machine, Values } from "./kinds";
@@ -26,13 +26,22 @@ export class Setup {
   steps = $state<number | null>(null);
   threads = $state<number | null>(null);
   chosenEngine = $state<EngineName | null>(null);
+  teach = $state(false); // the model in hand is to stay as it is, and an adapter beside it to learn
+  adapter = $state<Values>({}); // its settings
+  targets = $state.raw(String(knob("lora", "targets").default).split(","));
 
   private readonly run: Run;
 
   readonly engine: EngineName = $derived.by(() => this.chosenEngine ?? defaultEngine(this.run.capabilities));
   readonly goingOn = $derived.by(() => this.chosen === IN_HAND && this.run.model !== null);
   readonly usually = $derived.by(() => presetNamed(this.preset, this.recipe));
-  readonly usualSteps = $derived.by(() => (this.goingOn ? this.run.nextGoal : Number(this.usually.train["steps"])));
+  readonly teaching = $derived.by(() => this.goingOn && this.teach && this.run.model?.base == null);
+  /** What the run would have where nothing is changed. */
+  readonly usual: RunConfig = $derived.by(() => {
+    if (this.teaching) return this.run.facts.teaching?.usual ?? this.run.model!.config;
+    return this.goingOn ? this.run.model!.config : this.usually;
+  });
+  readonly usualSteps = $derived.by(() => (this.goingOn && !this.teaching ? this.run.nextGoal : Number(this.usual.train["steps"])));
   readonly kept = $derived.by(() => this.run.model?.text ?? null);
   /** What of the text is here already; null: what it is like is known, or not to be had. */
   readonly blob = $derived.by(() => {
@@ -62,9 +71,18 @@ export class Setup {
     this.steps = null;
   }
 
+  /** The model in hand is to be taught another text than it has learnt from. */
+  beginTeaching(): void {
+    this.choose(IN_HAND);
+    this.teach = true;
+    if (this.source === "kept") this.source = "own";
+  }
+
   /** A model has come to hand: one of the library brings its text along. */
   receive(): void {
     this.choose(IN_HAND);
+    if (this.run.model?.base) this.teach = false;
+    if (this.teaching) return;
     if (this.kept) this.source = "kept";
     else if (this.source === "kept") this.source = "corpus";
   }
@@ -83,10 +101,24 @@ export class Setup {
     return (this.source === "hub" ? this.run.hub.fetched?.name : this.own?.name) ?? "your own text";
   }
 
+  /** Whether the model in hand has this setting for life; an adapter of it is trained in its own way. */
+  fixes({ section, fixed }: Knob): boolean {
+    return this.goingOn && fixed && !(this.teaching && section === "train");
+  }
+
   /** Settings that differ from what the preset, or the model in hand, would have. */
   changes(): Changes {
-    const filled = Object.entries(this.values).filter((entry): entry is [string, number | string] => (entry[1] ?? "") !== "");
-    const stated = Object.fromEntries(filled.filter(([name]) => !this.goingOn || !isFixed(name)));
+    const fixed = site.knobs.filter((knob) => knob.section !== "sample" && this.fixes(knob)).map(({ name }) => name);
+    const stated = Object.fromEntries(filled(this.values).filter(([name]) => !fixed.includes(name)));
     return { ...stated, steps: this.steps ?? this.usualSteps };
   }
+
+  /** The adapter's settings. */
+  lora(): Changes {
+    return { ...Object.fromEntries(filled(this.adapter)), targets: this.targets.join(",") };
+  }
+}
+
+function filled(values: Values): [string, number | string][] {
+  return Object.entries(values).filter((entry): entry is [string, number | string] => (entry[1] ?? "") !== "");
 }

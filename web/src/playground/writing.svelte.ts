@@ -13,6 +13,8 @@ export class Writing {
   values = $state<Values>({});
   second = $state.raw<{ run: Run; draft: Draft } | null>(null);
   readonly draft: Draft;
+  private readonly run: Run;
+  private choices = 0; // of a model beside it, so far
 
   readonly manner: Manner = $derived.by(() => ({
     settings: Object.fromEntries(Object.entries(this.values).filter((entry): entry is [string, number | string] => (entry[1] ?? "") !== "")),
@@ -20,6 +22,7 @@ export class Writing {
   }));
 
   constructor(run: Run) {
+    this.run = run;
     this.draft = new Draft(run);
   }
 
@@ -43,8 +46,18 @@ export class Writing {
     this.second?.draft.stop();
   }
 
+  /** Beside the adapters in hand: what they stand on, or the plain model that the two make. */
+  compareWith(which: "base" | "merged"): void {
+    this.compare(undefined);
+    const { choices } = this;
+    this.run.part(which, ({ bytes, name }) => {
+      if (choices === this.choices) this.compare({ name, arrayBuffer: async () => bytes.slice().buffer });
+    });
+  }
+
   /** Beside the model in hand; nothing: none. */
   compare(file: Parameters<Run["load"]>[0] | undefined): void {
+    this.choices += 1;
     this.second?.run.disconnect();
     this.second = null;
     if (!file) return;

@@ -6,10 +6,11 @@ interface Noted {
   line: string;
 }
 
-/** What a run is to be called once it is kept. */
+/** What a run is to be called once it is kept, and what it stands on. */
 export interface Label {
   title: string;
   textName: string;
+  base?: { title: string; sha256: string; bytes: Uint8Array<ArrayBuffer> };
 }
 
 export class Keeper {
@@ -41,7 +42,8 @@ export class Keeper {
   static async reopened(shelf: Shelf, id: string): Promise<Reopened> {
     const folder = await shelf.hold(id);
     const { bytes, events, meta } = await content(folder);
-    return { keeper: new Keeper(shelf, folder, meta, events.length), bytes, lines: linesOf(events), meta };
+    const base = await baseOf(meta, shelf);
+    return { keeper: new Keeper(shelf, folder, meta, events.length), bytes, lines: linesOf(events), meta, ...base };
   }
 
   /** Of a run that leaves another at one of its snapshots. */
@@ -51,7 +53,7 @@ export class Keeper {
     const keeper = new Keeper(shelf, shelf.folder(newId()), null, 0, lines.map((line) => ({ step: snapshot, line })));
     keeper.forked = { run: id, title: meta.title, step: snapshot };
     keeper.own = meta.text;
-    return { keeper, bytes, lines, meta };
+    return { keeper, bytes, lines, meta, ...(await baseOf(meta, shelf)) };
   }
 
   /** The run begins, or goes on, at a step. */
@@ -89,9 +91,11 @@ export class Keeper {
     if (!this.shelf.files.durable && !this.meta) for (const id of await this.shelf.ids()) await this.shelf.remove(id); // memory is for one
     await this.shelf.locks.alone(async () => {
       const sha256 = await this.shelf.putText(text);
+      const { title, textName, base } = this.label;
+      if (base) await this.shelf.putBase(base.sha256, base.bytes);
       if (this.meta?.text.sha256 === sha256) return;
-      const { title, textName } = this.label;
-      const before = this.meta ?? { title, created: new Date().toISOString(), forked: this.forked };
+      const below = base ? { base: { title: base.title, sha256: base.sha256 } } : {};
+      const before = this.meta ?? { title, created: new Date().toISOString(), forked: this.forked, ...below };
       const name = sha256 === this.own?.sha256 ? this.own.name : textName;
       this.meta = { ...before, text: { sha256, bytes: text.length, name } };
       this.own = this.meta.text;
@@ -110,6 +114,14 @@ export interface Reopened {
   bytes: Uint8Array<ArrayBuffer>;
   lines: string[];
   meta: Meta;
+  base?: NonNullable<Label["base"]>;
+}
+
+async function baseOf({ base }: Meta, shelf: Shelf): Promise<Pick<Reopened, "base">> {
+  if (!base) return {};
+  const bytes = await shelf.base(base.sha256);
+  if (!bytes) throw new Error(`${base.title}, which this adapter stands on, cannot be read any more; export the run, open that model, and load the file`);
+  return { base: { ...base, bytes } };
 }
 
 /** Sorts by the time it was made. */

@@ -26,6 +26,7 @@ export interface Meta {
   created: string; // ISO 8601
   text: { sha256: string; bytes: number; name: string };
   forked: { run: string; title: string; step: number } | null;
+  base?: { title: string; sha256: string }; // of adapters
 }
 
 interface Sealed {
@@ -190,15 +191,40 @@ export class Shelf {
     return bytes && (await digest(bytes)) === sha256 ? bytes : null;
   }
 
-  /** A run, and the texts that no other run learns from. */
+  /** What adapters stand on: a model's file, under the sha256 of its weights, whichever runs have it. */
+  async putBase(sha256: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    if (!(await this.files.read(`bases/${sha256}`))) await this.files.write(`bases/${sha256}`, bytes);
+  }
+
+  async base(sha256: string): Promise<Uint8Array<ArrayBuffer> | null> {
+    const file = await this.files.read(`bases/${sha256}`);
+    return file && new Uint8Array(await file.arrayBuffer());
+  }
+
+  /** What runs call it. */
+  async baseTitle(sha256: string): Promise<string> {
+    const metas = await this.metas();
+    return metas.find((meta) => meta?.base?.sha256 === sha256)?.base?.title ?? sha256.slice(0, 12);
+  }
+
+  private async metas(): Promise<(Meta | null)[]> {
+    return Promise.all((await this.ids()).map((id) => this.folder(id).meta()));
+  }
+
+  /** A run, and what no other run learns from or stands on. */
   async remove(id: string): Promise<void> {
     const folder = await this.hold(id);
     await this.locks.alone(async () => {
       await folder.remove();
-      const used = new Set(await Promise.all((await this.ids()).map(async (other) => (await this.folder(other).meta())?.text.sha256)));
-      for (const sha256 of await this.files.names("texts")) if (!used.has(sha256)) await this.files.remove(`texts/${sha256}`);
+      const metas = await this.metas();
+      await this.keepOnly("texts", metas.map((meta) => meta?.text.sha256));
+      await this.keepOnly("bases", metas.map((meta) => meta?.base?.sha256));
     });
     this.locks.release(id);
+  }
+
+  private async keepOnly(folder: string, used: (string | undefined)[]): Promise<void> {
+    for (const sha256 of await this.files.names(folder)) if (!used.includes(sha256)) await this.files.remove(`${folder}/${sha256}`);
   }
 
   differences(configs: unknown[]): [label: string, values: (number | string)[]][] {

@@ -1,0 +1,54 @@
+"""What the page asks for, as settings of a run: a new model, one that goes on, or adapters beside one that stays."""
+
+import json
+
+from tinygpt.core.config import LoraConfig, RunConfig, run_config_of
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.adapters import projections_of, trained_count
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.presets import adapting, cut_short, preset
+from tinygpt.core.wording import in_labels
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, Any]
+
+
+def run_of(asked: "Json", config: "Json | None", lora: "Json | None") -> RunConfig:
+    """Of {"preset", "recipe", "changes"}. `config` is that of a model that goes on or, with `lora`, stays as it is."""
+    changes = asked["changes"]
+    if config is None:
+        return cut_short(preset(asked["preset"], asked["recipe"]), changes)
+    before = run_config_of(config)
+    if lora is None:
+        return before.going_on(**changes)
+    run = taught(before, lora)
+    changed = run.replace(**changes)
+    run.model.going_on(**changed.model.as_dict())
+    return changed
+
+
+def taught(base: RunConfig, lora: "Json") -> RunConfig:
+    """Adapters as they usually are, on a model that has none."""
+    if base.lora is not None:
+        raise TinyGPTError("this model has an adapter already; save the two merged, load that file, and teach that")
+    return adapting(base, LoraConfig(**lora))
+
+
+def teaching(request: str) -> str:
+    """Of {"config", "lora"}, a model's and adapters': what can be chosen and what that comes to.
+
+    JSON: `usual` settings, `projections` that the model has, numbers that are `trained` and those that stay; `problem`
+    is a sentence on what cannot be.
+    """
+    asked = json.loads(request)
+    base = run_config_of(asked["config"])
+    told = {"usual": taught(base, {}).as_dict(), "projections": projections_of(base.model), "trained": 0}
+    told.update({"frozen": parameter_count(base.model), "problem": ""})
+    try:
+        told["trained"] = trained_count(taught(base, asked["lora"]))
+    except TinyGPTError as error:
+        told["problem"] = in_labels(str(error))
+    return json.dumps(told)
