@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tinygpt.core.run.contract import Places
 
 
-UNLESS_SAID = {"train_bytes": 0, "val_bytes": 0, "watched": (), "texts": 1, "compact": ""}  # of how programs are planned
+UNLESS_SAID = {"train_bytes": 0, "val_bytes": 0, "watched": (), "texts": 1, "compact": ""}  # as programs are planned
 DEEPEST = 64  # layers: planning takes their square, and in a tab already half a minute
 
 
