@@ -12,13 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, opener, press, show, stat, step, stop, view_names, wait_for_step
+from page_helpers import OpenPage, opener, press, save, show, stat, step, stop, view_names, wait_for_step
 from page_toy import TINY, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Browser, Page, expect
 
+import tinygpt
 from tinygpt import zoo
 from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.models.adapters import trained_count
+from tinygpt.core.models.programs import WRITING
+from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.wording import size_text
 from tinygpt.engines.base import State
 from tinygpt.formats import load_tinygpt, save_tinygpt
 from tinygpt.formats.adapter_file import Adapter, save_adapter
@@ -109,8 +113,10 @@ def test_nothing_of_a_file_or_a_text_is_ever_html(open_page: OpenPage, tmp_path:
 def test_a_model_of_ours_is_loaded_from_the_site(
     dist: Path, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In int8, which it writes with as it is, until somebody wants floats."""
+    with tinygpt.load("shakespeare-small") as whole:
+        whole.save(tmp_path / "bard.tinygpt", dtype="int8")
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)
-    save_tinygpt(tmp_path / "bard.tinygpt", sample_checkpoint(optimizer=False), dtype="float16")
     base = load_tinygpt(tmp_path / "bard.tinygpt")
     sha256 = weights_sha256(base.state.w)
     card = {"name": "bard", "title": "a test", "parameters": 1500, "weights_sha256": sha256}
@@ -121,20 +127,35 @@ def test_a_model_of_ours_is_loaded_from_the_site(
     save_adapter(tmp_path / "a.safetensors", Adapter("taught", sha256, Checkpoint(adapted, taught)))
     shutil.copytree(dist, tmp_path / "site")
     write_models(tmp_path / "site")
+    model = tinygpt.load(tmp_path / "bard.tinygpt", engine="native")
     with opener(tmp_path / "site", browser) as opened:
         page = opened()
         models = page.get_by_label("Write with a model of ours")
         expect(models.get_by_role("option")).to_contain_text(["choose one", "bard: a test; 1.5K parameters"])
         load(page, tmp_path / "a.safetensors", (tmp_path / "a.safetensors").read_bytes())  # it finds what it stands on
-        expect(page.get_by_text("a.safetensors, an adapter of bard.tinygpt")).to_be_visible()
+        expect(page.get_by_text("an adapter of bard.tinygpt, 4.03K parameters, step 9")).to_be_visible()
         models.select_option("bard")
-        expect(page.get_by_role("alert")).to_have_text("Loaded bard.tinygpt: step 40.")
-        press(page, "Write")
-        expect(page.locator("article pre").first).not_to_be_empty()
+        expect(page.get_by_role("alert")).to_have_text(f"Loaded bard.tinygpt: step {model.progress.step:,}.")
+        show(page, "write")
+        page.get_by_label("Begin with").fill("HAMLET")
+        page.get_by_label("temperature", exact=True).fill("0")
+        text = page.locator(".panes pre").first
+        for tokens in (100, 101):
+            page.get_by_label("length", exact=True).fill(str(tokens))
+            press(page, "Write")
+            expect(text).to_have_text("HAMLET" + model.generate("HAMLET", tokens=tokens, temperature=0))
+            if tokens == 100:
+                show(page, "train")
+                taken = size_text(Lowered(model.config, WRITING, compact="int8").bytes())
+                expect(page.locator("[data-fact='memory']")).to_contain_text(f"{taken}, all taken at the start")
+                assert np.array_equal(load_tinygpt(save(page, tmp_path)).state.w, model.weights)
+                show(page, "write")
+        show(page, "train")
         (tmp_path / "site/models/bard.tinygpt").write_bytes(b"TGPT")
         models.select_option("bard")
         expect(page.get_by_role("alert")).to_contain_text("The file bard.tinygpt cannot be loaded: the file ends")
-        assert step(page) == 40  # what was in hand stays
+        assert step(page) == model.progress.step  # what was in hand stays
+    model.close()
 
 
 def test_the_originals_files_load(open_page: OpenPage, tmp_path: Path) -> None:

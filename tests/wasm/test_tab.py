@@ -52,7 +52,7 @@ async function run(request, state, requests, lastStep, base = null) {
   const session = python.session({ bytes: text.length, ...request });
   const plan = JSON.parse(session.plan());
   let step = 0, clock = 0, fault = null, player = null;
-  const body = () => player.read(JSON.parse(session.state_places()));
+  const body = async () => player.read(JSON.parse(await session.state_places()));
   const page = {
     open: async (playbook) => {
       player = await WasmPlayer.create(JSON.parse(playbook), { kernels, threads: 2 });

@@ -52,7 +52,7 @@ const { trainBytes } = JSON.parse(session.plan());
 await session.open(page, text.subarray(0, trainBytes), text.subarray(trainBytes), null);
 const ended = [];
 for (lastStep of [5, 18]) ended.push(JSON.parse(await session.train()));
-const weights = await player.read(JSON.parse(session.state_places()));
+const weights = await player.read(JSON.parse(await session.state_places()));
 player.close();
 return { ended, steps, log, state: Array.from(weights) };
 """

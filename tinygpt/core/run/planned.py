@@ -133,8 +133,12 @@ class PlannedEngine(Engine):
         """What outlives a run, from the player before this one."""
         for tensor in lowered.tensors:
             if tensor.size and self.has(tensor.name) and self.tensor(tensor.name).shape == tensor.shape:
-                data = await player.read(lowered.places(tensor, 0, tensor.size))
+                data = await self.carried(player, lowered.places(tensor, 0, tensor.size))
                 await self.player.write(self.lowered.places(self.tensor(tensor.name), 0, tensor.size), data)
+
+    async def carried(self, player: Player, places: "Places") -> "Any":
+        """What lies there, as another player's `write` takes it."""
+        return await player.read(places)
 
     def tensor(self, name: str) -> Tensor:
         for tensor in self.lowered.tensors:

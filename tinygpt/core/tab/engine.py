@@ -12,7 +12,7 @@ from tinygpt.core.config import ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.optimizers import slot_names
-from tinygpt.core.plan.cpu.lowering import Lowered
+from tinygpt.core.plan.cpu.lowering import COMPACT, Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.playbook import device_of
 from tinygpt.core.run.contract import Player
@@ -52,10 +52,12 @@ class Held:
 class TabState:
     """A model's state outside of its player: weights and slots as a model file has them.
 
-    One that is not `whole` has zeros for its slots: it began as weights alone.
+    One that is not `whole` has zeros for its slots: it began as weights alone. With a `dtype` it is weights alone, as a
+    file in that keeps them.
     """
 
-    def __init__(self, step: int, held: Held, whole: bool = True) -> None:
+    def __init__(self, step: int, held: Held, whole: bool = True, dtype: str = "") -> None:
+        self.dtype = dtype
         self.step = step
         self.held = held
         self.whole = whole
@@ -98,6 +100,7 @@ class TabMachine(Machine):
     def __init__(self, device: "dict[str, Any] | None") -> None:
         self.name = "wasm" if device is None else "webgpu"
         self.starts = "reset" if device is None else ""
+        self.compact = COMPACT if device is None else ()
         self.device = device
         self.page: Any = None
         self.planned: Any = None  # what was asked for last, and its plan: the page sees it before memory is taken
@@ -109,7 +112,8 @@ class TabMachine(Machine):
         return self.planned[1]
 
     def lowered(self, config: RunConfig, modes: list[str], how: "dict[str, Any]") -> "Any":
-        kept = slot_names(config.train)  # even where a model only writes: it may go on to train
+        # Of floats even where a model only writes: it may go on to train.
+        kept = () if how["compact"] else slot_names(config.train)
         if self.device is None:
             return Lowered(config, modes, kept=kept, **how)
         device = device_of(self.device)
@@ -154,15 +158,26 @@ class TabEngine(ProgramEngine):
 
     async def export_state(self) -> "TabState | None":
         """None where the page could not keep it."""
+        await self.unpack()
         places = self.file_places()
         handle = await self.player.bridge.take(json.dumps(places))
         return None if handle is None else TabState(self.step, Held(handle, sum([place[2] for place in places])))
 
     async def import_state(self, state: TabState) -> None:
+        if state.dtype:
+            await self.player.write(self.lowered.compact_places(), state.held)
+            await self.set_step(state.step)
+            return
         await self.player.write(self.file_places(), state.held)
         if not state.whole:
             await self.rejoin()
         await self.set_step(state.step)
+
+    async def carried(self, player: "Any", places: "Places") -> Held:
+        handle = await player.bridge.take(json.dumps(places))
+        if handle is None:
+            raise TinyGPTError("there is no memory to have its weights as floats")
+        return Held(handle, sum([place[2] for place in places]))
 
     async def agree(self, flag: bool) -> bool:
         """Between two blocks: the moment for what the page has asked for meanwhile."""

@@ -54,7 +54,7 @@ def model_facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str
     found = read_front(prefix, header, step, size)
     pieces = [move_of(piece, found.dtype, 1 + len(found.slots)) for piece in found.pieces]
     facts = facts_of(found.run, found.slots, pieces)
-    facts.update({"floatBytes": 2 if found.dtype == "float16" else 4, "sha256": found.sha256})
+    facts.update({"floatBytes": 2 if found.dtype == "float16" else 4, "sha256": found.sha256, "dtype": found.dtype})
     return facts
 
 
@@ -74,6 +74,7 @@ def facts_of(run: "Any", slots: "tuple[str, ...]", pieces: "list[Any]") -> "dict
         "leftOut": left_out_sentence(run.left_out),
         "parameters": trained_count(run.config),
         "floatBytes": 4,
+        "dtype": "float32",
         "arrays": 1 + len(slots),
         "slots": slots,
         "vectors": 1 + len(own),

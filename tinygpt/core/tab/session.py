@@ -10,7 +10,7 @@ from tinygpt.core.config import RunConfig, run_config_of
 from tinygpt.core.corpus import check_corpus, corpus_advice, train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.adapter import ADAPTER_KEY, encode_adapter, require_base, tensors_of
-from tinygpt.core.file.header import encode_run, encode_state
+from tinygpt.core.file.header import array_bytes, encode_run, encode_state
 from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
@@ -146,6 +146,9 @@ class Session:
         self.parameters = trained_count(self.config)
         self.slots = slot_names(self.config.train)
         self.resumed = origin is not None
+        # What its weights are read in, if not as floats: those of a file, of a model that only writes.
+        dtype = "" if origin is None or self.trains else origin.get("dtype", "")
+        self.compact = dtype if dtype in self.machine.compact else ""
         self.keeping = Keeping(asked.get("kept") or NOTHING_KEPT, self.state_bytes, self.config.train.steps)
         # What a run that diverges goes back to until it has kept a state of its own; None: to its start values.
         self.origin: TabState | None = None
@@ -163,13 +166,15 @@ class Session:
         modes = training_modes(self.config, self.val_bytes) if self.trains else WRITING
         if not self.resumed and self.machine.starts:
             modes = modes + [self.machine.starts]
-        lowered = self.machine.lower(self.config, modes, train_bytes=self.train_bytes, val_bytes=self.val_bytes)
+        how = {"train_bytes": self.train_bytes, "val_bytes": self.val_bytes, "compact": self.compact}
+        lowered = self.machine.lower(self.config, modes, **how)
         return json.dumps(
             {
                 "bytes": lowered.bytes(),
                 "doubt": "" if self.memory is None else doubt(self.needed(lowered.bytes()), self.memory["reported"]),
                 "config": self.config.as_dict(),
                 "parameters": self.parameters,
+                "compact": self.compact != "",
                 "trainBytes": self.train_bytes,
                 "valBytes": self.val_bytes,
                 "advice": [in_labels(sentence) for sentence in advice],
@@ -190,7 +195,9 @@ class Session:
         on."""
         self.page = self.machine.page = page
         if self.resumed:
-            self.origin = TabState(self.progress.step, Held(state, self.state_bytes), len(self.found_slots) > 0)
+            size = array_bytes(self.config.model, self.compact) if self.compact else self.state_bytes
+            whole = len(self.found_slots) > 0
+            self.origin = TabState(self.progress.step, Held(state, size), whole, self.compact)
         frozen = None if self.base is None else Held(base, 4 * parameter_count(self.config.model))
         self.engine = TabEngine(self.config, self.machine, self.origin, self, frozen)
         if self.trains:
@@ -242,6 +249,8 @@ class Session:
         weigh what could be written."""
         for request in json.loads(self.page.requests()):
             try:
+                if request["type"] in ("save", "look"):
+                    await self.engine.unpack()
                 if request["type"] == "save":
                     await self.page.save(*self.to_give_away())
                 elif request["type"] == "keep":
@@ -264,14 +273,17 @@ class Session:
     def to_give_away(self) -> "tuple[str, str]":
         """A file's header and the places of its floats; of adapters no more than it takes to use them."""
         if self.adapter is None:
-            return self.header_text(), self.state_places()
+            return self.header_text(), json.dumps(self.engine.file_places())
         header = self.header(self.progress, ())
         del header["description"]["lossHistory"]  # it may outweigh a small adapter
         return json.dumps(header), json.dumps(self.engine.vector_places("weights"))
 
-    def state_places(self) -> str:
+    async def state_places(self) -> str:
         """Where the state of a model file lies, behind its step."""
-        return json.dumps(self.engine.file_places() if self.engine is not None else [])
+        if self.engine is None:
+            return "[]"
+        await self.engine.unpack()
+        return json.dumps(self.engine.file_places())
 
     def record(self) -> "dict[str, Any]":
         """What the record of a checkpoint says beside its progress."""

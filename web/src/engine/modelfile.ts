@@ -27,6 +27,7 @@ export interface Front {
   progress: { step: number; tokens_seen: number; loss: number | null; history: [step: number, loss: number][]; sample: string };
   leftOut: string; // a sentence on what was not understood, or nothing
   parameters: number;
+  dtype: string; // of its weights: float32, float16, int8
   floatBytes: 2 | 4; // of each float in the file that is not scaled: float16 or float32
   arrays: number; // of the file: w, and what an optimizer kept
   slots: string[]; // the names of the latter
@@ -42,7 +43,7 @@ export interface Front {
 }
 
 /** What a run has to know to go on from a file. */
-export type Origin = Pick<Front, "config" | "progress" | "slots" | "adapter">;
+export type Origin = Pick<Front, "config" | "progress" | "slots" | "adapter"> & Partial<Pick<Front, "dtype">>;
 
 type Piece = [name: string, places: number[], offset: number, size: number, rows: number, columns: number, scaled: number];
 
@@ -68,13 +69,28 @@ export class ModelFile {
   }
 
   get origin(): Origin {
-    const { config, progress, slots, adapter } = this.front;
-    return { config, progress, slots, adapter };
+    const { config, progress, slots, adapter, dtype } = this.front;
+    return { config, progress, slots, adapter, dtype };
   }
 
   /** The state as our own files have it behind the step: w and the slots of each parameter, with zeros for those that it lacks. */
   body(): Uint8Array<ArrayBuffer> {
     return new Uint8Array(this.vectors(this.front.vectors, this.front.taken).buffer);
+  }
+
+  /** Weights in int8 as the file has them, in the model's order. */
+  packed(): Uint8Array<ArrayBuffer> {
+    const parts = this.front.pieces.toSorted((a, b) => a[2] - b[2]).map(([, [start], , size, , , scaled]) => {
+      const length = scaled ? 4 * scaled + 4 * Math.ceil(size / 4) : 4 * size;
+      return this.state.subarray(start!, start! + length);
+    });
+    const packed = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+    let at = 0;
+    for (const part of parts) {
+      packed.set(part, at);
+      at += part.length;
+    }
+    return packed;
   }
 
   weights(): Float32Array<ArrayBuffer> {

@@ -50,6 +50,7 @@ export interface Plan {
   bytes: number; // of memory
   config: RunConfig;
   parameters: number;
+  compact: boolean; // whether it takes weights as their file has them
   trainBytes: number;
   valBytes: number;
   advice: string[];
@@ -111,7 +112,7 @@ export interface Session {
   keep_end(): Promise<void>; // the state that a run has ended with
   attend(): Promise<void>;
   stands(): string; // a Request's `from`
-  state_places(): string; // Place[]: the state of a model file, behind its step
+  state_places(): Promise<string>; // Place[]: the state of a model file, behind its step
   header_text(): string;
 }
 

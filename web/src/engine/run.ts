@@ -162,8 +162,9 @@ export class Run implements Page {
     return { header: this.session.header_text(), state: await this.state() };
   }
 
-  private state(places: string = this.session.state_places()): Promise<Uint8Array<ArrayBuffer>> {
-    return this.player!.read(JSON.parse(places) as Place[]);
+  private async state(places?: string): Promise<Uint8Array<ArrayBuffer>> {
+    const found = JSON.parse(places ?? (await this.session.state_places())) as Place[];
+    return this.player!.read(found);
   }
 
   async file(kept: Kept): Promise<SavedFile> {

@@ -85,7 +85,7 @@ async function prepare(wish: Wish): Promise<Prepared> {
       ...(gpu && !gpu.info.software ? {} : { memory: { reported: reportedMemory() } }),
     });
     const plan = JSON.parse(session.plan()) as Plan;
-    const read = (): Kept | null => file && { header: session.header_text(), state: file.body() };
+    const read = (): Kept | null => file && { header: session.header_text(), state: plan.compact ? file.packed() : file.body() };
     const label = { title: wish.title ?? wish.preset ?? "", textName: wish.textName ?? "", ...(base ? { base } : {}) };
     if (text) kept!.begin(from?.progress.step ?? 0, label, text);
     return { session, plan, gpu, base, keeper: kept, text: text ?? new Uint8Array(), state: (aside) => (from && !file ? aside : read()) };
