@@ -122,6 +122,29 @@ def writing(page: Page, album: Album, folder: Path) -> None:
     album.take(page, "inside a model of ours")
 
 
+def teaching(page: Page, album: Album, folder: Path) -> None:
+    show(page, "start")
+    press(page, "Choose a text for it")
+    page.get_by_role("radio", name="Moby-Dick").check()
+    expect(page.locator("[data-fact=adapter]")).to_be_visible()
+    album.take(page, "a model to be taught another text")
+    page.locator("input[name=steps]").fill("150")
+    press(page, "Teach")
+    page.wait_for_function("() => document.querySelector('[role=status]').innerText.startsWith('Finished')")
+    wait_until_kept(page)
+    album.take(page, "a model that was taught another text")
+    show(page, "write")
+    page.get_by_label("beside").select_option("=base")
+    expect(page.locator(".panes article")).to_have_count(2)
+    page.get_by_label("Begin with").fill("The whale")
+    press(page, "Write")
+    expect(page.locator("[data-pace]").last).to_contain_text("320 bytes")
+    album.take(page, "with its adapter, and without")
+    show(page, "library")
+    expect(page.get_by_role("article", name="shakespeare-small taught Moby-Dick")).to_be_visible()
+    album.take(page, "an adapter in the library")
+
+
 def library(page: Page, album: Album, folder: Path) -> None:
     for size, steps in (("tiny", 300), ("small", 40)):
         train(page, size, steps, POEM)
@@ -183,7 +206,7 @@ def without_worker(page: Page) -> None:
 
 
 Scene = Callable[[Page, Album, Path], None]
-SCENES: list[Scene] = [first_look, texts, run, writing, library, measured, faults]
+SCENES: list[Scene] = [first_look, texts, run, writing, teaching, library, measured, faults]
 
 
 def take_all(open_page: OpenPage, album: Album, folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from page_helpers import OpenPage, press, stat, step
+from page_helpers import OpenPage, press, show, stat, step
 from playwright.sync_api import expect
 
 import tinygpt
@@ -18,6 +18,14 @@ def test_one_click_and_a_trained_model_writes(open_page: OpenPage) -> None:
     expect(page.locator("[data-pace]")).to_contain_text("320 bytes")
     name = page.locator(".panes h3").inner_text()
     assert page.locator(".panes pre").text_content() == "\n" + tinygpt.load(FOLDER / name).generate("\n")
+
+    show(page, "start")
+    page.get_by_role("region", name="Teach a trained model your text").get_by_label("Model").select_option("addition")
+    press(page, "Choose a text for it")
+    expect(page.get_by_role("region", name="The model in hand")).to_contain_text("addition.tinygpt")
+    expect(page.get_by_label("Teach it another text")).to_be_checked()
+    expect(page.get_by_label("Text to learn from")).to_be_visible()
+    expect(page.get_by_role("button", name="Teach", exact=True)).to_be_visible()
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ export class Setup {
   beginTeaching(): void {
     this.choose(IN_HAND);
     this.teach = true;
-    if (this.source === "kept") this.source = "own";
+    if (this.source !== "hub") this.source = "own";
   }
 
   /** A model has come to hand: one of the library brings its text along. */
