@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, press, save, stat, step, wait_for_step
+from page_helpers import OpenPage, press, save, show, stat, step, wait_for_step
 from page_toy import TEXT, TINY, go_on_from_there, hide, one_thread, wait_until_kept
 from playwright.sync_api import Locator, Page, expect
+from test_page_inside import HEAR, assert_as_the_terminal_sees_it, heard
 
 import tinygpt
 from tinygpt.core.config import LoraConfig, RunConfig
@@ -24,7 +25,7 @@ from tinygpt.engines.base import State, TerminalEngine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.wasm import WasmMachine
 from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
-from tinygpt.formats.adapter_file import Adapter, load_adapter, save_adapter
+from tinygpt.formats.adapter_file import Adapter, load_adapter, merged, save_adapter
 from tinygpt.formats.checkpoint import weights_sha256
 
 pytestmark = pytest.mark.xdist_group("page-kept")
@@ -77,7 +78,7 @@ def finished(page: Page) -> None:
 
 def writes(page: Page, beside: str) -> tuple[str, str]:
     """What the adapter in hand and the other model write, the likeliest byte each time."""
-    page.get_by_role("link", name="Write", exact=True).click()
+    show(page, "write")
     page.get_by_label("beside").select_option(beside)
     panes = page.locator(".panes article")
     expect(panes).to_have_count(2)
@@ -155,7 +156,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     assert float(stat(page, "validation")) < 1 < float(note.inner_text().removeprefix("base "))
 
     wait_until_kept(page)
-    page.get_by_role("link", name="Library", exact=True).click()
+    show(page, "library")
     card = page.get_by_role("article", name="toy taught your own text")
     expect(card).to_contain_text("An adapter of toy.tinygpt, rank 3")
     expect(card.get_by_role("button", name="Share")).to_be_disabled()
@@ -172,7 +173,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     (tmp_path / "base.tinygpt").write_bytes(base64.b64decode(stored))
     assert name == kept.base_sha256 and np.array_equal(load_tinygpt(tmp_path / "base.tinygpt").state.w, base.state.w)
 
-    page.get_by_role("link", name="Train", exact=True).click()
+    show(page, "train")
     small = save(page, tmp_path)
     assert small.suffix == ".safetensors" and 2 * small.stat().st_size < (tmp_path / "whole.safetensors").stat().st_size
     both = python_writes(file, small)
@@ -184,6 +185,22 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     assert python_writes(tmp_path / "merged.tinygpt") == both
     assert load_tinygpt(tmp_path / "merged.tinygpt").lora["baseSha256"] == kept.base_sha256
 
+    show(page, "library")
+    card.get_by_role("button", name="Travel back").click()
+    journey = page.get_by_role("region", name="Travel back in toy taught your own text")
+    journey.get_by_label("What each should write on from").fill("abca")
+    journey.get_by_label("seed").fill("7")
+    press(page, "Let each write")
+    sampled = tinygpt.load(file, adapter=small, engine="native").generate("abca", seed=7)
+    expect(journey.locator("pre")).to_have_text("abca" + sampled)
+    press(page, "Go on from here")
+    expect(page.get_by_text("an adapter of toy.tinygpt")).to_be_visible()
+    show(page, "library")
+    page.on("dialog", lambda dialog: dialog.accept())
+    card.get_by_role("button", name="Delete …").click()
+    expect(card).to_have_count(0)
+    assert page.evaluate(KEPT_BASE) == []  # nothing stands on it any more
+
 
 def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, tmp_path: Path) -> None:
     file, other = trained(tmp_path / "toy.tinygpt", 5), trained(tmp_path / "other.tinygpt", 7)
@@ -192,7 +209,7 @@ def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, 
     w = np.random.default_rng(3).normal(0, 0.3, trained_count(config)).astype(np.float32)
     made = tmp_path / "made.safetensors"
     save_adapter(made, Adapter("made", weights_sha256(base.state.w), Checkpoint(config, State(30, w))))
-    page = open_page()
+    page = open_page(prepare=lambda page: page.add_init_script(HEAR))
     for before in (None, other):
         if before is not None:
             load(page, before)
@@ -211,13 +228,26 @@ def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, 
     for name in ("q_proj", "v_proj", "fc_in", "fc_out"):
         page.get_by_label(name, exact=True).uncheck()
     expect(page.get_by_text("targets is empty; choose from q_proj")).to_be_visible()
-    load(page, made)
-    expect(page.get_by_text("an adapter of toy.tinygpt")).to_be_visible()
-    assert writes(page, "=base") == (python_writes(file, made), python_writes(file))
-    page.get_by_role("link", name="Inside", exact=True).click()
-    expect(page.locator("[data-phase=idle]")).to_be_visible()
+    for name in ("q_proj", "v_proj"):
+        page.get_by_label(name, exact=True).check()
+    page.locator("#prompt").fill("abc")
+    press(page, "Write")  # it is in the worker from now on
+    expect(page.locator("article pre").first).to_contain_text("abc")
+    page.get_by_label("Text to learn from").fill(TEXT)
+    page.locator("input[name=steps]").fill("5")
+    one_thread(page)
+    press(page, "Teach")
+    finished(page)
+    assert load_adapter(save(page, tmp_path)).base_sha256 == weights_sha256(base.state.w)
 
-    page.get_by_role("link", name="Train", exact=True).click()
+    load(page, made)
+    expect(page.get_by_text("made.safetensors, an adapter of toy.tinygpt")).to_be_visible()
+    show(page, "inside")
+    seen = heard(page, "step === 30")
+    assert_as_the_terminal_sees_it(seen, merged(base, load_adapter(made), base))
+    assert writes(page, "=base") == (python_writes(file, made), python_writes(file))
+
+    show(page, "train")
     page.get_by_label("Text to learn from").fill(TEXT)
     one_thread(page)
     press(page, "Continue")

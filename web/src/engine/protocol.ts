@@ -90,7 +90,7 @@ export type ToWorker =
       sure?: boolean; // whatever doubt there is
       seconds?: number; // within which the run is to end: size and settings are chosen by measurement then, and told of by "option" events
     }
-  | { type: "check"; name: string; bytes: Uint8Array<ArrayBuffer>; inHand?: ModelBytes & { title: string } } // a file, which comes back with the answer; adapters may be of the model in hand, where that is a file's
+  | { type: "check"; name: string; bytes: Uint8Array<ArrayBuffer>; inHand?: { title: string; file: ModelBytes | null } } // a file, which comes back with the answer; adapters may be for the model in hand, of a file or of the worker
   | { type: "part"; which: "base" | "merged"; file?: ModelBytes } // of the adapters in hand, or of a file's: what they stand on, or make of it; answered by "parted"
   | { type: "open"; resume: ModelBytes; engine: EngineName; threads: number; sure?: boolean } // takes a file's model to the worker, to write
   | { type: "stop" } // ends the run after the step in progress

@@ -198,10 +198,9 @@ async function check({ name, bytes, inHand: near }: Extract<ToWorker, { type: "c
 }
 
 /** The model in hand, as what adapters could stand on. */
-async function nearest(file: Extract<ToWorker, { type: "check" }>["inHand"]): Promise<Standing | null> {
-  if (file) return standing(file, file.title, python.reader);
-  if (!run || run.lost || run.training) return null;
-  return run.base ?? standing(await run.saved(), "the model before", python.reader);
+async function nearest(inHand: Extract<ToWorker, { type: "check" }>["inHand"]): Promise<Standing | null> {
+  const file = inHand?.file ?? (run && !run.lost ? await run.saved() : null);
+  return file && standing(file, inHand?.title ?? "", python.reader);
 }
 
 /** Of the adapters in hand: what they stand on, or the plain model that the two make. */

@@ -227,7 +227,7 @@ export class Run extends Readings {
       const bytes = new Uint8Array(await chosen.arrayBuffer());
       if (!this.worker) this.connect();
       this.phase = "checking";
-      const inHand = this.model?.file ? { inHand: { ...this.model.file, title: this.model.title } } : {};
+      const inHand = this.model ? { inHand: { title: this.model.title, file: this.model.file } } : {};
       this.send({ type: "check", name, bytes, ...inHand }, [bytes.buffer]);
     } catch (fault) {
       this.phase = before;
