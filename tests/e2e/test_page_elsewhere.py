@@ -23,11 +23,6 @@ SAID = {
 }
 
 
-def open_page(tab: Tab, url: str) -> None:
-    tab.open(f"{url}#train")
-    tab.until("() => document.querySelector('[data-phase]:not([data-phase=loading])') !== null")
-
-
 def wait_for_step(tab: Tab, least: int) -> None:
     tab.until(f"least => ({STEP})() >= Number(least)", str(least))
 
@@ -41,7 +36,8 @@ def stop(tab: Tab) -> int:
 @pytest.mark.parametrize("browser", ["firefox", "webkit"])
 def test_it_trains_saves_loads_and_says_what_it_lacks(browser: str, dist: Path, tmp_path: Path) -> None:
     with tab_of(browser, tmp_path) as tab, Site(dist) as site:
-        open_page(tab, site.url)
+        tab.open(f"{site.url}#train")
+        tab.until("() => document.querySelector('[data-phase=idle]') !== null")
         tab.call("() => document.querySelector('input[name=preset][value=tiny]').click()")
         tab.press("Train")
         wait_for_step(tab, 20)
@@ -57,8 +53,6 @@ def test_it_trains_saves_loads_and_says_what_it_lacks(browser: str, dist: Path, 
         losses = [loss for _, loss in saved.progress.history.points]
         assert abs(losses[0] - LN_VOCAB) < 0.1 and min(losses) < LN_VOCAB - 0.5
 
-        tab.open("about:blank")
-        open_page(tab, site.url)
         tab.choose("input[accept^='.tinygpt,']", file)
         tab.until("name => document.querySelector('[role=alert]').innerText.includes(`Loaded ${name}`)", file.name)
         assert tab.call(STEP) == at

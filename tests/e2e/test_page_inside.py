@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from page_helpers import OpenPage, press, save, stop, wait_for_step
+from page_toy import TINY, go_on_with, untrained
 from playwright.sync_api import Locator, Page, expect
-from test_page_webgpu import go_on_with_webgpu, untrained
 
 from tinygpt.core.run.looking import DIGITS
 from tinygpt.data import DEFAULT_CORPUS, load_corpus
@@ -136,7 +136,7 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
 @pytest.mark.slow
 def test_what_is_seen_is_the_model_that_trains_on_a_gpu(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
     page = open_webgpu_page(prepare=lambda page: page.add_init_script(HEAR))
-    go_on_with_webgpu(page, untrained(tmp_path / "untrained.tinygpt"))
+    go_on_with(page, untrained(tmp_path / "untrained.tinygpt", TINY.replace(steps=5000)), "webgpu")
     wait_for_step(page, 1)
     page.get_by_role("link", name="Inside").click()
     heard(page, "step > 0")

@@ -142,6 +142,8 @@ def test_a_browser_killed_amid_checkpoints_loses_no_bit(
                 page.wait_for_selector("[data-phase=idle]")
                 if killed == 0:
                     go_on_with(page, file)
+                    wait_for_step(page, 10)
+                    hide(page)  # it would take three seconds else, in which a fast machine is done
                     wait_until_kept(page)
                 else:
                     expect(page.get_by_role("region", name="The run before")).to_contain_text(

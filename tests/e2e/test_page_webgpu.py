@@ -7,22 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from page_helpers import OpenPage, fact, press, save, stat, step, wait_for_step
-from playwright.sync_api import Page, expect
+from page_toy import TINY, engine_worker, go_on_with, untrained, wait_until_kept
+from playwright.sync_api import expect
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.progress import Progress
-from tinygpt.engines.native import native_engine
-from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+from tinygpt.formats import load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
 
-# Odd sizes: SwiftShader compiles the kernels for even ones for a minute.
-TINY = RunConfig(
-    ModelConfig(layers=1, d_model=10, heads=2, ctx=9), TrainConfig(batch=2, steps=5000, lr=0.02, sample_every=0)
-)
-TEXT = "abcabcabc " * 100
-KEPT_AFTER = 5  # seconds of training
+LONG = TINY.replace(steps=5000, eval_every=0, sample_every=0)
 REMEMBER_DEVICES = """() => {
     globalThis.devices = [];
     const request = GPUAdapter.prototype.requestDevice;
@@ -31,25 +23,6 @@ REMEMBER_DEVICES = """() => {
       return devices.at(-1);
     };
 }"""
-
-
-def untrained(file: Path, config: RunConfig = TINY) -> Path:
-    progress = Progress()
-    progress.loss = 5.5
-    save_tinygpt(file, Checkpoint(config, run_now(native_engine(config).export_state()), progress))
-    return file
-
-
-def go_on_with_webgpu(page: Page, file: Path) -> None:
-    page.get_by_label("Your own").check()
-    page.get_by_label("Text to learn from").fill(TEXT)
-    page.locator("input[accept^='.tinygpt,']").set_input_files(file)
-    page.locator("input[name=engine][value=webgpu]").check()
-    press(page, "Continue")
-
-
-def engine_worker(page: Page):
-    return next(worker for worker in page.workers if "worker" in worker.url)
 
 
 def test_a_software_adapter_is_never_the_default_and_never_called_a_gpu(open_webgpu_page: OpenPage) -> None:
@@ -70,11 +43,19 @@ def test_without_webgpu_it_cannot_be_chosen(open_page: OpenPage) -> None:
     expect(page.get_by_text("not in this browser, or no GPU it may use")).to_be_visible()
 
 
-def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
+def test_it_diverges_trains_is_saved_is_lost_and_goes_on_on_webassembly(
+    open_webgpu_page: OpenPage, tmp_path: Path
+) -> None:
     page = open_webgpu_page()
     engine_worker(page).evaluate(REMEMBER_DEVICES)
-    go_on_with_webgpu(page, untrained(tmp_path / "untrained.tinygpt"))
+    hot = untrained(tmp_path / "hot.tinygpt", LONG.replace(lr=10.0))
+    go_on_with(page, hot, "webgpu")
     expect(page.get_by_role("status")).to_contain_text("Compiling WebGPU kernels: ", timeout=60_000)
+    expect(page.get_by_role("alert")).to_contain_text("The model as of step 0 is kept", timeout=60_000)
+    assert step(page) == 0
+    assert np.array_equal(load_tinygpt(save(page, tmp_path)).state.w, load_tinygpt(hot).state.w)
+
+    go_on_with(page, untrained(tmp_path / "untrained.tinygpt", LONG), "webgpu")
     page.wait_for_selector("[data-phase=training]", timeout=60_000)
     assert fact(page, "engine").startswith("WebGPU, software adapter: ")
     wait_for_step(page, 1)
@@ -82,11 +63,10 @@ def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(open_webgpu_page:
     page.wait_for_function(
         """() => Number(document.querySelector("[data-stat='loss'] dd").innerText) < 3""", timeout=60_000
     )
-
     checkpoint = load_tinygpt(save(page, tmp_path))
     assert checkpoint.backend == "webgpu" and checkpoint.state.step > 0 and checkpoint.config.model == TINY.model
 
-    page.wait_for_timeout(1000 * KEPT_AFTER)
+    wait_until_kept(page)
     reached = step(page)
     engine_worker(page).evaluate("devices.at(-1).destroy()")
     expect(page.get_by_role("alert")).to_contain_text("The GPU was lost (")
@@ -98,12 +78,3 @@ def test_it_trains_is_saved_is_lost_and_goes_on_on_webassembly(open_webgpu_page:
     assert 0 < float(stat(page, "loss")) < 3
     assert fact(page, "engine").startswith("WebAssembly, ")
     expect(page.get_by_role("alert")).to_be_empty()
-
-
-def test_after_a_divergence_the_state_from_before_is_in_hand(open_webgpu_page: OpenPage, tmp_path: Path) -> None:
-    page = open_webgpu_page()
-    file = untrained(tmp_path / "hot.tinygpt", TINY.replace(lr=10.0))
-    go_on_with_webgpu(page, file)
-    expect(page.get_by_role("alert")).to_contain_text("The model as of step 0 is kept", timeout=60_000)
-    assert step(page) == 0
-    assert np.array_equal(load_tinygpt(save(page, tmp_path)).state.w, load_tinygpt(file).state.w)
