@@ -68,7 +68,10 @@ class Tab(ABC):
         return str(self.call("selector => document.querySelector(selector)?.innerText ?? ''", selector))
 
     def downloaded(self) -> Path:
-        return wait_for("a download", lambda: next(self.folder.glob("*.tinygpt"), None))
+        """An empty file only holds the place of one that comes under another name."""
+        return wait_for(
+            "a download", lambda: next((file for file in self.folder.glob("*.tinygpt") if file.stat().st_size), None)
+        )
 
 
 class Firefox(Tab):
