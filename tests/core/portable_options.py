@@ -34,10 +34,11 @@ for changes, adapters in ((MODERN, None), (GATED, None), (plain, None), (MUON, N
     for mode in sorted(lowered.words):
         print(mode, lowered.plan.size, lowered.words[mode])
     if adapters is None:
-        compact = Lowered(run, READING, compact="int8")
-        for mode in sorted(compact.words):
-            print(mode, compact.plan.size, compact.words[mode])
-        print(compact.compact_places())
+        for dtype in ("int8", "float16"):
+            compact = Lowered(run, READING, compact=dtype)
+            for mode in sorted(compact.words):
+                print(mode, compact.plan.size, compact.words[mode])
+            print(compact.compact_places())
     playbook = GpuLowered(run, Device(), all_modes(run), 999, 99).playbook()
     for part in sorted(playbook):
         print(part, bits(playbook[part]))

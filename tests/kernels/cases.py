@@ -68,13 +68,16 @@ def drawn(kernel: str, name: str, tensor: Tensor, dims: Dims, random: np.random.
         return fills[name](normal, dims, random)
     if tensor.dtype == "f32":
         return normal
+    if tensor.dtype == "f16":
+        return normal.astype(np.float16)
     if tensor.dtype == "i8":
         return random.integers(-127, 127, tensor.shape, np.int8, endpoint=True)
     return random.integers(0, dims.get("V", 256), tensor.shape, np.uint8 if tensor.dtype == "u8" else np.int64)
 
 
 def is_float(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    """Whether it is one to compute with; float16 is what weights are kept in."""
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype != np.float16
 
 
 def is_gradient(kernel: str, name: str) -> bool:

@@ -12,8 +12,8 @@ GUARD_BITS = 0x7FA5A5A5  # a NaN: it spoils what reads it, and shows what writes
 
 def as_words(array: np.ndarray) -> np.ndarray:
     flat = np.asarray(array).reshape(-1)
-    if flat.itemsize == 1:
-        return np.pad(flat, (0, -flat.size % 4)).view(np.int32)
+    if flat.itemsize < 4:
+        return np.pad(flat, (0, -flat.size % (4 // flat.itemsize))).view(np.int32)
     return flat.astype(np.float32).view(np.int32) if flat.dtype.kind == "f" else flat.astype(np.int32)
 
 

@@ -1,7 +1,7 @@
 """How fast engines write, a byte at a time: early in the context, at its end, and against the memory they must read.
 
 python -m tinygpt.bench.writing small large huge --engines native,wasm-node,torch
-python -m tinygpt.bench.writing small large huge --engines native,wasm-node --weights float32,int8
+python -m tinygpt.bench.writing small large huge --engines native,wasm-node --weights float32,float16,int8
 
 To write a byte all weights are read once, so a machine's memory, or the cache that holds them, sets a bound: "of the
 bound" is the share of it that an engine reaches (that of float32's weights, whatever they are kept in). Engines take
@@ -92,9 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("presets", nargs="*", default=["small", "large", "huge"])
     parser.add_argument("--engines", default="native,torch", help="with commas; as `tinygpt bench` takes them")
-    parser.add_argument(
-        "--weights", default="float32", help="with commas: float32, int8, as `tinygpt convert` has them"
-    )
+    parser.add_argument("--weights", default="float32", help="with commas: float32, float16, int8")
     parser.add_argument("--seconds", type=float, default=2.0, help="per engine and preset")
     parser.add_argument("--best", action="store_true", help="of the turns; else the median")
     asked = parser.parse_args(arguments)

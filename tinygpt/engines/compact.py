@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tinygpt.core.config import ModelConfig
-from tinygpt.core.file.front import Piece, canonical_pieces
-from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.compact import Piece, is_matrix, packed_pieces
+from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.engines.base import FloatArray, State
 
 NO_FLOATS = np.zeros(0, np.float32)
@@ -17,8 +17,8 @@ Stored = npt.NDArray[np.uint8]
 
 
 class CompactState(State):
-    """Weights alone: `packed` is what a file of that dtype has behind the step. Whoever asks for floats has them
-    unpacked anew, so that nobody keeps them who needs them once."""
+    """Weights alone: `packed` is as `packed_pieces` says. Whoever asks for floats has them unpacked anew, so that
+    nobody keeps them who needs them once."""
 
     model: ModelConfig
     dtype: str
@@ -36,32 +36,38 @@ class CompactState(State):
     @property
     def w(self) -> FloatArray:
         floats = np.empty(self.parameters, np.float32)
-        for piece in canonical_pieces(self.model, self.dtype):
-            floats[piece.offset : piece.offset + piece.size] = unpacked(self.packed, piece).reshape(-1)
+        for piece, stored in self.pieces():
+            row = piece.row
+            floats[row.offset : row.offset + row.size].reshape(row.shape)[...] = self.unpacked(piece, stored)
         return floats
+
+    def pieces(self) -> Iterator[tuple[Piece, Stored]]:
+        for piece in packed_pieces(parameters(self.model), self.dtype):
+            yield piece, self.packed[piece.at : piece.at + piece.size]
+
+    def unpacked(self, piece: Piece, stored: Stored) -> FloatArray:
+        """Of a matrix with scales each row times its own, rounded once."""
+        row = piece.row
+        if not is_matrix(row):
+            return stored.view("<f4")
+        if self.dtype == "float16":
+            return stored.view("<f2")[: row.size].reshape(row.shape).astype(np.float32)
+        values, scales = parts_of(piece, stored)
+        product: FloatArray = values * scales[:, None]
+        return product
 
     def largest(self) -> Iterator[tuple[str, FloatArray]]:
         """By tensor, floats that are all finite if its weights are: of each scaled row the least and the largest."""
-        for piece in canonical_pieces(self.model, self.dtype):
-            if not piece.scaled:
-                yield piece.name, unpacked(self.packed, piece)
+        for piece, stored in self.pieces():
+            if self.dtype == "float16" or not is_matrix(piece.row):
+                yield piece.row.name, self.unpacked(piece, stored)
                 continue
-            values, scales = parts_of(self.packed, piece)
+            values, scales = parts_of(piece, stored)
             with np.errstate(over="ignore"):
-                yield piece.name, np.stack([values.min(axis=1), values.max(axis=1)]) * scales
+                yield piece.row.name, np.stack([values.min(axis=1), values.max(axis=1)]) * scales
 
 
-def unpacked(packed: Stored, piece: Piece) -> FloatArray:
-    """Of a scaled matrix each row times its scale, rounded once."""
-    if not piece.scaled:
-        return packed[piece.at : piece.at + 4 * piece.size].view("<f4")
-    values, scales = parts_of(packed, piece)
-    product: FloatArray = values * scales[:, None]
-    return product
-
-
-def parts_of(packed: Stored, piece: Piece) -> tuple[npt.NDArray[np.int8], FloatArray]:
-    """Of a scaled matrix: whole numbers, and the scales of their rows."""
-    first = piece.at + 4 * piece.shape[0]
-    values = packed[first : first + piece.size].view(np.int8).reshape(piece.shape)
-    return values, packed[piece.at : first].view("<f4")
+def parts_of(piece: Piece, stored: Stored) -> tuple[npt.NDArray[np.int8], FloatArray]:
+    """Of a matrix with scales: whole numbers, and the scales of their rows."""
+    row, first = piece.row, 4 * piece.row.shape[0]
+    return stored[first : first + row.size].view(np.int8).reshape(row.shape), stored[:first].view("<f4")

@@ -59,12 +59,14 @@ def zeros(size: int) -> mmap.mmap:
 
 class NativeMachine(Machine):
     name = "native"
-    compact = COMPACT
 
     def __init__(self, threads: int | None = None, lanes: int | None = None) -> None:
         check_threads(threads)
         self.lanes = lanes or cpu_lanes()
         self.threads = threads or min(cores(), MAX_THREADS)
+        # There is an instruction for float16 in AVX2's CPUs, and in all of ARM's.
+        has_halves = self.lanes > 4 or this_machine().machine == "aarch64"
+        self.compact = (*COMPACT, "float16") if has_halves else COMPACT
 
     def lower(self, config: RunConfig, modes: list[str], **how: Any) -> Lowered:
         return Lowered(config, modes, **how)

@@ -20,12 +20,12 @@ from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
 from tinygpt.kernels.spec import SPEC
 
 Array = npt.NDArray[Any]
-BYTES = {"u8": np.uint8, "i8": np.int8}
+BYTES = {"u8": np.uint8, "i8": np.int8, "f16": np.float16}  # what several of lie in a word
 
 
 class SpecMachine(Machine):
     name = "spec"
-    compact = COMPACT
+    compact = (*COMPACT, "float16")
 
     def __init__(self, dtype: npt.DTypeLike = np.float32) -> None:
         self.dtype = dtype
@@ -58,7 +58,7 @@ class SpecPlayer(Player):
         """A tensor's stretch of its arena, flat; as a matrix where rows lie apart."""
         start = self.lowered.plan.start(mode, tensor)
         if tensor.dtype in BYTES:
-            return self.bytes[4 * start : 4 * start + elements(tensor.shape)].view(BYTES[tensor.dtype])
+            return self.bytes[4 * start :].view(BYTES[tensor.dtype])[: elements(tensor.shape)]
         stretch = (self.ints if tensor.dtype == "i32" else self.floats)[start : start + tensor.span()]
         if tensor.span() == tensor.size:
             return stretch

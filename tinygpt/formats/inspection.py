@@ -28,6 +28,7 @@ def inspect_model(path: str | os.PathLike[str]) -> Json:
     else:
         checkpoint = load_file(place)
         file_facts = {"has_optimizer": False, "dtype": None}  # tensors may differ in it
+    weights = checkpoint.state.w
     result: Json = plain(
         {
             "path": os.fspath(place),
@@ -35,7 +36,7 @@ def inspect_model(path: str | os.PathLike[str]) -> Json:
             "file_bytes": size_on_disk(place),
             **file_facts,
             **run_facts(checkpoint),
-            "tensors": [tensor_facts(row, checkpoint.state.w) for row in parameters(checkpoint.config.model)],
+            "tensors": [tensor_facts(row, weights) for row in parameters(checkpoint.config.model)],
         }
     )
     return result

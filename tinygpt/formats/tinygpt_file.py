@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
 from io import BufferedReader, BufferedWriter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,11 @@ from tinygpt.core.file.front import (
     STEP_BYTES,
     VERSION,
     Front,
-    canonical_pieces,
+    Piece,
     header_length,
     read_front,
 )
-from tinygpt.core.file.header import INT8, array_bytes, encode_state, is_scaled, stored_bytes
+from tinygpt.core.file.header import encode_state, is_scaled, stored_bytes
 from tinygpt.core.file.strict_json import LONGEST_TEXT, whole
 from tinygpt.core.models.parameters import Parameter, parameter_count, parameters
 from tinygpt.engines.base import FloatArray, State
@@ -112,10 +113,15 @@ def stored_parts(row: Parameter, tensor: FloatArray, dtype: str) -> list[memoryv
 
 def compacted(state: State, model: ModelConfig, dtype: str) -> CompactState:
     """A state's weights as a file of that dtype would keep them."""
-    parts = []
+    parts: list[npt.NDArray[Any]] = []
     for row in parameters(model):
-        parts += stored_parts(row, state.w[row.offset : row.offset + row.size], dtype)
-    return CompactState(state.step, model, dtype, np.frombuffer(b"".join(parts), dtype=np.uint8))
+        tensor = state.w[row.offset : row.offset + row.size]
+        if dtype == "float16":
+            halves = halved(row.name, tensor)
+            parts.append(halves if len(row.shape) == 2 else halves.astype("<f4"))
+        else:
+            parts += scaled(tensor.reshape(row.shape)) if is_scaled(row.shape, dtype) else [tensor]
+    return CompactState(state.step, model, dtype, joined(parts))
 
 
 def scaled(matrix: FloatArray) -> tuple[FloatArray, npt.NDArray[np.int8]]:
@@ -174,34 +180,45 @@ def open_front(file: BufferedReader) -> tuple[Front, bytes]:
 def read_state(file: BufferedReader, front: Front, step_bytes: bytes) -> tuple[State, str]:
     """The tensors behind the step, and the SHA-256 of both."""
     digest = hashlib.sha256(step_bytes)
-    if front.dtype == INT8:
+    if front.dtype != "float32":
         return read_compact(file, front, digest), digest.hexdigest()
     count = parameter_count(front.run.config.model)
     slots = {name: np.empty(count, dtype="<f4") for name in front.slots}
     state = State(front.step, np.empty(count, dtype="<f4"), slots)
     for piece in front.pieces:
         for vector in vectors_of(state):
-            stored = np.empty(stored_bytes(piece.shape, front.dtype), dtype=np.uint8)
-            fill(stored, file, digest)
-            floats = stored.view("<f2" if front.dtype == "float16" else "<f4")
-            vector[piece.offset : piece.offset + piece.size].reshape(piece.shape)[...] = (
-                floats.reshape(piece.shape[::-1]).T if piece.turned else floats.reshape(piece.shape)
-            )
+            floats = taken(file, front, piece, digest).view("<f4")
+            vector[piece.offset : piece.offset + piece.size].reshape(piece.shape)[...] = straight(floats, piece)
     return state, digest.hexdigest()
 
 
 def read_compact(file: BufferedReader, front: Front, digest: Digest) -> CompactState:
-    """Left as it is, but in the model's order."""
+    """As the file has it, but in the model's order, and vectors as floats."""
     model = front.run.config.model
-    packed = np.empty(array_bytes(model, front.dtype), dtype=np.uint8)
-    places = {piece.name: piece.at for piece in canonical_pieces(model, front.dtype)}
+    found: dict[str, npt.NDArray[Any]] = {}
     for piece in front.pieces:
-        at = places[piece.name]
-        fill(packed[at : at + stored_bytes(piece.shape, front.dtype)], file, digest)
-    return CompactState(front.step, model, front.dtype, packed)
+        stored: npt.NDArray[Any] = taken(file, front, piece, digest)
+        if front.dtype == "float16":
+            halves = straight(stored.view("<f2"), piece)
+            stored = halves if len(piece.shape) == 2 else halves.astype("<f4")
+        found[piece.name] = stored
+    return CompactState(front.step, model, front.dtype, joined([found[row.name] for row in parameters(model)]))
 
 
-def fill(stored: npt.NDArray[np.uint8], file: BufferedReader, digest: Digest) -> None:
+def straight(floats: npt.NDArray[Any], piece: Piece) -> npt.NDArray[Any]:
+    """In the model's shape."""
+    return floats.reshape(piece.shape[::-1]).T if piece.turned else floats.reshape(piece.shape)
+
+
+def joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
+    """Their bytes, each padded to whole words."""
+    flat = [np.ascontiguousarray(part).reshape(-1).view(np.uint8) for part in parts]
+    return np.concatenate([np.pad(part, (0, -part.size % 4)) for part in flat])
+
+
+def taken(file: BufferedReader, front: Front, piece: Piece, digest: Digest) -> npt.NDArray[np.uint8]:
+    stored = np.empty(stored_bytes(piece.shape, front.dtype), dtype=np.uint8)
     if file.readinto(stored.data) != stored.nbytes:
         raise TinyGPTError("the file became shorter while it was read")
     digest.update(stored.data)
+    return stored

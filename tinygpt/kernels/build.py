@@ -24,7 +24,7 @@ from tinygpt.core.ops.op import KERNELS, SHARED
 
 HERE = Path(__file__).parent
 ZIG = [sys.executable, "-m", "ziglang"]
-TYPES = {"f32": "float", "i32": "i32", "u8": "u8", "i8": "i8"}  # of tensors, in C++
+TYPES = {"f32": "float", "i32": "i32", "u8": "u8", "i8": "i8", "f16": "half"}  # of tensors, in C++
 
 LANGUAGE = ["-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fvisibility=hidden"]
 # No contraction: a kernel rounds where its source says so, on every target.

@@ -1,4 +1,4 @@
-// A few rows times weights, which are read where they lie: floats, or whole numbers that are made floats as they come.
+// A few rows times weights, which are read where they lie: floats, or what is made floats as it comes.
 #pragma once
 #include "simd.h"
 
@@ -26,6 +26,29 @@ INLINE vec widened(const i8* p, Part part) {
   return v;
 }
 
+#if LANES == 4 && !defined(__aarch64__)
+// By hand: a float's exponent has three bits more, and is larger by 112. (There is neither infinity nor NaN among them.)
+typedef unsigned short halves_vec __attribute__((vector_size(2 * LANES)));
+INLINE vec floats_of(halves_vec halves) {
+  ivec bits = __builtin_convertvector(halves, ivec) << 16 >> 3 & (i32)0x8fffffff;
+  return (vec)bits * 0x1p112f;
+}
+#else
+typedef _Float16 halves_vec __attribute__((vector_size(2 * LANES)));
+INLINE vec floats_of(halves_vec halves) { return __builtin_convertvector(halves, vec); }
+#endif
+INLINE vec widened(const half* p, Whole) {
+  halves_vec halves;
+  __builtin_memcpy(&halves, p, sizeof(halves));
+  return floats_of(halves);
+}
+INLINE vec widened(const half* p, Part part) {
+  half some[LANES] = {};
+  for (int i = 0; i < LANES; i++)
+    if (i < part.count) some[i] = p[i];
+  return widened(some, Whole{});
+}
+
 // A vector of weights, times UNIT, a power of two.
 template <class W>
 constexpr float UNIT = 1;
@@ -40,6 +63,11 @@ constexpr float UNIT<i8> = 1 << 24;
 template <class Lanes>
 INLINE vec load_weights(const i8* p, Lanes lanes) {
   return widened(p, lanes) * UNIT<i8>;
+}
+
+template <class Lanes>
+INLINE vec load_weights(const half* p, Lanes lanes) {
+  return widened(p, lanes);
 }
 
 #if LANES == 4

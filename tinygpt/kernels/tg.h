@@ -12,6 +12,9 @@ using i64 = long long;
 using u64 = unsigned long long;
 using u8 = unsigned char;
 using i8 = signed char;
+struct half {  // a float16
+  unsigned short bits;
+};
 
 INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
 INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }

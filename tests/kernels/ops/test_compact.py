@@ -2,6 +2,8 @@
 import math
 
 import numpy as np
+import test_embed
+import test_linear
 import torch
 from kernel_tests import KernelTests
 from rounding import U, gamma
@@ -11,6 +13,8 @@ from tinygpt.core.ops.linear import GELU, RELU2
 
 # Off every vector and every sum, some rows together and some alone; more outputs than a thread's vectors.
 NOI = [(1, 1, 1), (1, 7, 3), (3, 1, 5), (5, 33, 17), (1, 48, 96), (7, 65, 100), (15, 17, 385), (1, 300, 1001)]
+SHAPES = [{"N": N, "O": O, "I": I} for N, O, I in NOI]
+SHAPES += [{"N": 6, "O": 33, "I": 17, "bias": None}, {"N": 1, "O": 20, "I": 65, "bias": None, "residual": None}]
 TABLES = [(1, 1, 1), (3, 1, 5), (2, 17, 48), (1, 33, 100)]
 
 
@@ -30,8 +34,7 @@ def size_of(x, weight, weight_scales, bias, residual):
 
 class OfScaled(KernelTests, register=False):
     on_gpu = False
-    cases = [{"N": N, "O": O, "I": I} for N, O, I in NOI]
-    cases += [{"N": 6, "O": 33, "I": 17, "bias": None}, {"N": 1, "O": 20, "I": 65, "bias": None, "residual": None}]
+    cases = SHAPES
     fills = {"weight_scales": scale_of}
 
 
@@ -48,7 +51,7 @@ class TestLinearInt8(OfScaled):
 
 class TestLinearActivationInt8(OfScaled):
     kernel = "linear_activation_int8"
-    cases = [dims | {"kind": (GELU, RELU2)[i % 2]} for i, dims in enumerate(OfScaled.cases)]
+    cases = [dims | {"kind": (GELU, RELU2)[i % 2]} for i, dims in enumerate(SHAPES)]
 
     def formula(self, *, x, weight, weight_scales, bias, residual, kind, **_):
         h = torch.nn.functional.linear(x, weight * weight_scales[:, None], bias) + or_zero(residual)
@@ -110,3 +113,86 @@ class TestUnpackInt8(KernelTests):
 
     def bound(self, *, x, scales, **_):
         return {"y": U * np.abs(x * scales[:, None])}
+
+
+def wide(table):
+    return None if table is None else table.astype(np.float64)
+
+
+class TestLinearFloat16(KernelTests):
+    """Bounds are those of the float kernels, of numbers that float16 holds."""
+
+    kernel = "linear_float16"
+    on_gpu = False
+    cases = SHAPES
+    fills = {"weight": lambda normal, dims, random: (normal / math.sqrt(dims["I"])).astype(np.float16)}
+
+    def formula(self, *, x, weight, **case):
+        return test_linear.TestLinear().formula(x=x, weight=weight.double(), accumulate=0, scale=1, **case)
+
+    def bound(self, *, weight, **case):
+        return test_linear.TestLinear().bound(weight=wide(weight), accumulate=0, scale=1, **case)
+
+
+class TestLinearActivationFloat16(KernelTests):
+    kernel = "linear_activation_float16"
+    on_gpu = False
+    cases = [dims | {"kind": (GELU, RELU2)[i % 2]} for i, dims in enumerate(SHAPES)]
+    fills = TestLinearFloat16.fills
+
+    def formula(self, *, weight, **case):
+        return {"y": test_linear.TestLinearActivation().formula(weight=weight.double(), **case)["y"]}
+
+    def bound(self, *, weight, **case):
+        return {"y": test_linear.TestLinearActivation().bound(weight=wide(weight), **case)["y"]}
+
+
+class TestEmbedFloat16(KernelTests):
+    kernel = "embed_float16"
+    on_gpu = False
+    cases = [{"N": B * T, "T": T, "C": C} for B, T, C in TABLES] + [{"N": 34, "T": 17, "C": 5, "wpe": None}]
+
+    def shape(self, name, dims):
+        rows = {"wte": 256, "wpe": dims["T"]}
+        return (rows[name], dims["C"]) if name in rows else super().shape(name, dims)
+
+    def formula(self, *, wte, wpe, **case):
+        return test_embed.TestEmbed().formula(wte=wte.double(), wpe=None if wpe is None else wpe.double(), **case)
+
+    def bound(self, *, wte, wpe, **case):
+        return test_embed.TestEmbed().bound(wte=wide(wte), wpe=wide(wpe), **case)
+
+
+class TestEmbedOneFloat16(KernelTests):
+    kernel = "embed_one_float16"
+    on_gpu = False
+    cases = [{"C": 5, "T": 17, "position": 16}, {"C": 20, "T": 9, "R": 3, "position": [8, 0, 5]}]
+    cases += [{"C": 48, "T": 33, "position": 7, "wpe": None}]
+
+    def shape(self, name, dims):
+        return test_embed.TestEmbedOne.shape(test_embed.TestEmbedOne(), name, dims)
+
+    def formula(self, *, wte, wpe, **case):
+        return test_embed.TestEmbedOne().formula(wte=wte.double(), wpe=None if wpe is None else wpe.double(), **case)
+
+    def bound(self, *, wte, wpe, **case):
+        return test_embed.TestEmbedOne().bound(wte=wide(wte), wpe=wide(wpe), **case)
+
+
+class TestUnpackFloat16(KernelTests):
+    """Every finite float16, to the bit."""
+
+    kernel = "unpack_float16"
+    on_gpu = False
+    exact = True
+    cases = [{"N": N, "C": C} for N, C in [(1, 1), (7, 3), (64, 1025)]]
+    fills = {"x": lambda normal, dims, random: every_half()[: normal.size].reshape(normal.shape)}
+
+    def formula(self, *, x, **_):
+        return {"y": x.double()}
+
+
+def every_half():
+    bits = np.arange(2**16, dtype=np.uint16)
+    found = np.random.default_rng(0).permutation(bits[bits & 0x7C00 != 0x7C00]).view(np.float16)
+    return np.concatenate([found, found])

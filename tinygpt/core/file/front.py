@@ -179,11 +179,6 @@ def check_shape(shape: "Any", row: Parameter, layout: str | None) -> None:
         raise TinyGPTError(f"shape of {row.name} must be {allowed[0]}, not {quoted(shape)}")
 
 
-def canonical_pieces(model: ModelConfig, dtype: str) -> list[Piece]:
-    """Of weights alone, as our own files have them; `at` counts from the first."""
-    return pieces_of(parameters(model), 1, dtype, False)
-
-
 def pieces_of(order: list[Parameter], arrays: int, dtype: str, linear_in_out: bool) -> list[Piece]:
     pieces = []
     at = 0

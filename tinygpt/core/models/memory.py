@@ -94,7 +94,7 @@ class Memory:
         rest += [self.position, self.cursor, self.written, self.prompt_logits, self.next_logits]
         base = [] if self.base is None else [self.base]
         if self.compact is not None:
-            base = [self.compact.bytes, self.compact.floats]
+            base = [self.compact.packed, self.compact.floats]
         return self.flat() + base + rest + self.cache_k + self.cache_v
 
     def flat(self) -> list[Tensor]:
@@ -104,7 +104,7 @@ class Memory:
 
     def named_in(self, programs: list[Program], kept: "list[str]") -> list[Tensor]:
         """Those that these programs name, the weights as they are kept, and what else is to be."""
-        weights = ["weights", "base"] if self.compact is None else [self.compact.bytes.name, self.compact.floats.name]
+        weights = ["weights", "base"] if self.compact is None else [self.compact.packed.name, self.compact.floats.name]
         named = dict.fromkeys(kept + weights, True)
         for program in programs:
             for op in program.ops:

@@ -2,7 +2,7 @@
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.models.memory import Memory
-from tinygpt.core.ops.compact import READS
+from tinygpt.core.ops.compact import READS, unpack
 from tinygpt.core.ops.linear import FEW_ROWS
 from tinygpt.core.ops.op import Program, Tensor
 
@@ -37,14 +37,14 @@ class ModelProgram(Program):
             if name == "weight" and self.N >= FEW_ROWS:
                 given[name] = self.unpacked(tensor)
             else:
-                given[name + "_scales"] = tensor.scales
+                if tensor.scales is not None:
+                    given[name + "_scales"] = tensor.scales
                 reads = READS[tensor.dtype]
         Program.call(self, kernel + reads, **given)
 
     def unpacked(self, weight: Tensor) -> Tensor:
-        N, C = weight.shape
         y = self.tensor(weight.name + ".unpacked", weight.shape)
-        Program.call(self, "unpack" + READS[weight.dtype], x=weight, scales=weight.scales, y=y, N=N, C=C)
+        unpack(self, weight, y)
         return y
 
     def forward(self, tokens: Tensor) -> Tensor:

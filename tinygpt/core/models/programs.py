@@ -10,7 +10,7 @@ from tinygpt.core.models.bigram import BigramDecode, BigramPrefill, BigramProgra
 from tinygpt.core.models.gpt import GptDecode, GptInspect, GptPrefill, GptProgram
 from tinygpt.core.models.memory import Memory, views
 from tinygpt.core.models.model import ModelProgram
-from tinygpt.core.ops.compact import READS
+from tinygpt.core.ops.compact import READS, unpack
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers import optimizer_of
@@ -173,11 +173,10 @@ def unpack_program(config: RunConfig, memory: Memory) -> Program:
     unpacked = views(memory.layout, memory.weights, "")
     for place in memory.layout.places:
         packed, y = memory.weight[place.name], unpacked[place.name]
-        if packed.scales is None:
-            p.call("copy", x=packed, y=y, P=y.size)
+        if packed.dtype in READS:
+            unpack(p, packed, y)
         else:
-            N, C = place.shape
-            p.call("unpack" + READS[packed.dtype], x=packed, scales=packed.scales, y=y, N=N, C=C)
+            p.call("copy", x=packed, y=y, P=y.size)
     return p
 
 

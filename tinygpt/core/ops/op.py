@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KERNELS: "dict[str, Kernel]" = {}
 # Whole numbers that the C++ kernels share with their declarations, by name.
 SHARED: dict[str, int] = {}
+IN_A_WORD = {"u8": 4, "i8": 4, "f16": 2}  # numbers of a dtype, where that is not one
 ALIGNMENT = 64  # floats: what is bound whole starts at a multiple of so many (256 bytes, where a GPU may bind a buffer)
 
 
@@ -44,7 +45,7 @@ class Kernel:
         too: where the op has a dim `accumulate` only if that is 1; with ++ also if its dim `tied` is 1. A dim or scalar
         that calls may leave out has a value here ("accumulate=0").
         `shapes` gives tensors their axes ("x=N,C"), products with * ("qkv=B*T,3*H*D"), and their dtype where it is not
-        f32: i32 ("tokens:i32=N"), or bytes, four in a word ("corpus:u8=bytes", "weight:i8=O,I"). One without
+        f32: i32 ("tokens:i32=N"), f16, two in a word, or bytes, four ("corpus:u8=bytes", "weight:i8=O,I"). One without
         axes ("wte:i8") may have any. A / before the last axis ("y=N/O") says that the rows may lie apart, as those of a
         slice of columns do: the kernel is told their pitch.
         `dispatch` lowers a call for a GPU; `flops` counts the matmuls of a call (causal ones their lower half), and
@@ -133,7 +134,7 @@ class Tensor:
     input: the host writes it, programs read it;  output: programs write it, the host reads it;
     state: programs and host write it, and it lives from run to run;  temp: lives within a run.
     A view has no memory of its own: it lies `start` floats into the tensor `inside`. Rows lie `pitch` floats apart:
-    side by side, but for those of a slice of columns. `size` is in floats: four bytes of a "u8" or "i8" tensor are one.
+    side by side, but for those of a slice of columns. `size` is in floats: four of a "u8" or "i8" tensor are one.
     What an "i8" tensor's rows stand for is they times their `scales`, another tensor.
     """
 
@@ -146,7 +147,8 @@ class Tensor:
         self.start = 0
         self.pitch = shape[-1]
         self.scales: Tensor | None = None
-        self.size = (elements(shape) + 3) // 4 if dtype in ("u8", "i8") else elements(shape)
+        per_float = IN_A_WORD.get(dtype, 1)
+        self.size = (elements(shape) + per_float - 1) // per_float
 
     def root(self) -> "Tensor":
         return self.inside or self

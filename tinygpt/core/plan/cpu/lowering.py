@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-COMPACT = ("int8",)  # of a file's dtypes, those that CPU kernels read weights in
+COMPACT = ("int8",)  # of a file's dtypes, those that every CPU reads weights in faster than as floats
 MAX_THREADS = 64
 TEAM_WORDS = 32 + 16 * MAX_THREADS  # that its threads share: kernels/tg.h
 
