@@ -135,12 +135,13 @@ def browser_of(playwright: Playwright, profile: Path) -> Iterator[tuple[subproce
         process.wait()
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "calls", "batch"), [(3, 12, 2), pytest.param(20, 21, 96, marks=pytest.mark.slow)])
 def test_a_browser_killed_amid_checkpoints_loses_no_bit(
-    kills: int, dist: Path, playwright: Playwright, open_page: OpenPage, tmp_path: Path
+    kills: int, calls: int, batch: int, dist: Path, playwright: Playwright, open_page: OpenPage, tmp_path: Path
 ) -> None:
-    """Each time it is in the middle of some call of some checkpoint: one has twelve calls, with a snapshot 21."""
-    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=700 * kills, batch=96))  # no kill needs 700
+    """Each time it is in the middle of some call of some checkpoint: one has twelve calls, with a snapshot 21. Where
+    those of one are too few the next is waited for, and steps must take so long that the run is not done by then."""
+    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=1000 * kills, batch=batch))
     draw = random.Random(kills)
     least = 0
     with Site(dist) as site:
@@ -163,7 +164,7 @@ def test_a_browser_killed_amid_checkpoints_loses_no_bit(
                 if killed == kills:
                     assert_same_model(finish(page, tmp_path), uninterrupted(open_page, file, tmp_path))
                     return
-                engine_worker(page).evaluate(STALL, [draw.randint(1, 21), draw.random()])
+                engine_worker(page).evaluate(STALL, [draw.randint(1, calls), draw.random()])
                 with page.expect_console_message(lambda said: said.text == "amid", timeout=60_000):
                     hide(page)
                     page.evaluate(AGAIN)
