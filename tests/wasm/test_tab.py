@@ -64,6 +64,7 @@ async function run(request, state, requests, lastStep, base = null) {
       step = events.at(-1).rows?.at(-1)[0] ?? step;
     },
     stopping: () => step >= lastStep,
+    waiting: () => false,
     requests: () => JSON.stringify(step === 3 ? requests.splice(0) : []),
     save: async (header, places) => {
       const stated = JSON.parse(header), floats = await player.read(JSON.parse(places));

@@ -141,10 +141,19 @@ def of_the_browser(rows: list[Row]) -> Cells:
 
 @table("page")
 def of_the_page(rows: list[Row]) -> Cells:
-    heads = ["preset", "page, tokens/s", "engine, tokens/s", "page / engine", "page writes, B/s", "engine writes, B/s"]
+    heads = [
+        "preset",
+        "first step",
+        "page, tokens/s",
+        "engine, tokens/s",
+        "page / engine",
+        "page writes, B/s",
+        "engine writes, B/s",
+    ]
     return [[*heads, "Stop, at worst"]] + [
         [
             row["preset"],
+            f"{row['first_ms'] / 1000:.2f} s",
             f"{row['page_tokens_per_s']:,.0f}",
             f"{row['engine_tokens_per_s']:,.0f}",
             f"{row['page_tokens_per_s'] / row['engine_tokens_per_s']:.2f}",

@@ -2,14 +2,15 @@
 
     python -m tinygpt.bench.page tiny small --engine wasm
 
-For each preset, in one browser after the other: the tokens/s that the page shows while it trains, how long it takes to
-stop at worst, and how long a text takes; then the same engine driven without a page. Needs a built page (make site),
-Chromium and Playwright.
+For each preset, in one browser after the other: how long the first step takes to come, the tokens/s that the page shows
+while it trains, how long it takes to stop at worst, and how long a text takes; then the same engine driven without a
+page. Needs a built page (make site), Chromium and Playwright.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from typing import Any, NamedTuple
@@ -33,7 +34,18 @@ MANY = 1_000_000  # steps
 REPEATS = 5  # of a text
 
 
+# Presses Train; milliseconds until the page shows a step.
+FIRST_STEP = """() => new Promise((done) => {
+  const began = performance.now();
+  const step = document.querySelector("[data-stat='step'] dd");
+  const seen = () => { if (/^[1-9]/.test(step.innerText)) done(performance.now() - began); };
+  new MutationObserver(seen).observe(step, { subtree: true, childList: true, characterData: true });
+  [...document.querySelectorAll("button")].find((button) => button.innerText === "Train").click();
+})"""
+
+
 class Seen(NamedTuple):
+    first_ms: float  # from the click to the first step, kernels compiled and all
     tokens_per_s: float
     stop_ms: dict[str, float]  # from the click until the page rests, by what it came amid
     bytes_per_s: float  # of a text, from the click until it is there
@@ -49,11 +61,8 @@ def measure_page(page: Any, name: str, engine: str, seconds: float) -> Seen:
     page.get_by_label(name, exact=True).check()
     page.get_by_label(LABELS[engine]).check()
     page.locator("input[name=steps]").fill(str(MANY))  # it must not end by itself
-    page.get_by_role("button", name="Train", exact=True).click()
-    page.wait_for_selector("[data-phase=training]", timeout=600_000)
-    page.wait_for_function(
-        "() => !document.querySelector(\"[data-stat='speed'] dd\").innerText.startsWith('–')", timeout=600_000
-    )
+    page.set_default_timeout(600_000)
+    first_ms = float(page.evaluate(FIRST_STEP))
     readings = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -70,7 +79,7 @@ def measure_page(page: Any, name: str, engine: str, seconds: float) -> Seen:
         page.wait_for_function("count => document.querySelectorAll('article').length > count", arg=count)
         times.append(time.perf_counter() - began)
     written = SampleConfig().tokens / statistics.median(times)
-    return Seen(statistics.median(readings[len(readings) // 2 :]), stopped, written)
+    return Seen(first_ms, statistics.median(readings[len(readings) // 2 :]), stopped, written)
 
 
 def engine_bytes_per_s(config: RunConfig, choice: EngineChoice) -> float:
@@ -89,13 +98,18 @@ def main() -> None:
     parser.add_argument("presets", nargs="*", default=["tiny", "small"])
     parser.add_argument("--engine", choices=sorted(LABELS), default="wasm")
     parser.add_argument("--seconds", type=float, default=8.0, help="of training in the page, and of the engine alone")
+    parser.add_argument(
+        "--json", action="store_true", help="a line of JSON per preset, as docs/figures/page.json has them"
+    )
     asked = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
-    out = Console(width=120)
-    out.print(
-        "preset       page tok/s  engine tok/s  ratio  write: page    engine  stop: worst (steps, validation, sample)"
-    )
+    out = Console(width=130)
+    if not asked.json:
+        out.print(
+            "preset     first step  page tok/s  engine tok/s  ratio  write: page    engine  "
+            "stop: worst (steps, validation, sample)"
+        )
     choice = EngineChoice(f"{asked.engine}-chromium")
     with Site(build()) as site, sync_playwright() as playwright:
         for name in asked.presets:
@@ -109,12 +123,29 @@ def main() -> None:
             browser.close()
             config = preset(name, DEFAULT_RECIPE)  # which the page begins with
             (alone,) = bench_preset(name, config, [(choice.name, choice)], asked.seconds)
-            written = engine_bytes_per_s(config, choice)
-            out.print(
-                f"{name:10} {seen.tokens_per_s:12,.0f} {alone['tokens_per_s']:13,.0f} "
-                f"{seen.tokens_per_s / alone['tokens_per_s']:6.2f} {seen.bytes_per_s:8,.0f} B/s {written:5,.0f} B/s  "
-                f"{max(seen.stop_ms.values()):.0f} ms ({', '.join(f'{ms:.0f}' for ms in seen.stop_ms.values())})"
-            )
+            row = {
+                "preset": name,
+                "first_ms": round(seen.first_ms),
+                "page_tokens_per_s": round(seen.tokens_per_s),
+                "engine_tokens_per_s": round(alone["tokens_per_s"]),
+                "page_bytes_per_s": round(seen.bytes_per_s),
+                "engine_bytes_per_s": round(engine_bytes_per_s(config, choice)),
+                "stop_ms": {amid: round(ms) for amid, ms in seen.stop_ms.items()},
+            }
+            if asked.json:
+                print(json.dumps(row), flush=True)
+            else:
+                out.print(line_of(row))
+
+
+def line_of(row: dict[str, Any]) -> str:
+    page, engine = row["page_tokens_per_s"], row["engine_tokens_per_s"]
+    stops = list(row["stop_ms"].values())
+    return (
+        f"{row['preset']:10} {row['first_ms']:7,} ms {page:11,} {engine:13,} {page / engine:6.2f} "
+        f"{row['page_bytes_per_s']:8,} B/s {row['engine_bytes_per_s']:5,} B/s  "
+        f"{max(stops)} ms ({', '.join(map(str, stops))})"
+    )
 
 
 if __name__ == "__main__":

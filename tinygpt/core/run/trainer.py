@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 EXPLODED_LOSS = 2 * LN_VOCAB  # twice the loss of a model that knows nothing
 EXPLODED_STEPS = 5  # so many in a row: a single bad batch may pass
 BLOCK_SECONDS = 0.1  # so much work is under way at once, where steps are shorter
-STRETCH_SECONDS = 1.0  # so long blocks follow each other without a pause
+# Blocks that are under way while an earlier one is read and told of, where the engine answers ahead of its work: one
+# that it computes, and one that is on its way there.
+BLOCKS_AHEAD = 2
+STRETCH_SECONDS = 5.0  # so long blocks follow each other without a pause, unless somebody waits for one
 SAMPLE_SHARE = 0.1  # of a run's time: once samples on the way have taken more, further ones are left out
 SAMPLE_SECONDS = 0.5  # that they may take in any case
 
@@ -74,6 +77,10 @@ class Host:
             )
 
     def should_stop(self) -> bool:
+        return False
+
+    def waiting(self) -> bool:
+        """Whether something else is wanted of the engine, or its state, once no block is under way."""
         return False
 
     def checkpoint_due(self, step: int, every: int) -> bool:
@@ -221,13 +228,13 @@ class Trainer:
         most = min(most, RING)
         if self.engine.block is not None:
             return min(most, int(self.engine.block))
-        return self.step_rate.fitting(BLOCK_SECONDS / (2 if self.engine.ahead else 1), most)
+        return self.step_rate.fitting(BLOCK_SECONDS / (1 + BLOCKS_AHEAD if self.engine.ahead else 1), most)
 
     async def train_block(self) -> bool:
         """Some steps; whether the run is to stop after them.
 
-        They are one block, or where the engine answers ahead of its work several, each asked for before the one before
-        is read: it never waits. When this returns all are read, and the engine's state is that of the last one.
+        They are one block, or where the engine answers ahead of its work several, each asked for before those before
+        are read: it never waits. When this returns all are read, and the engine's state is that of the last one.
         """
         if await self.stops():  # it came while nothing ran that could have heard it
             return True
@@ -240,9 +247,9 @@ class Trainer:
             left -= done
             steps = self.block_steps(left)
             done = await self.engine.train(steps)
-            clock = self.take(await self.engine.read_metrics(1), clock)
-        now = self.take(await self.engine.read_metrics(), clock)
-        self.keep_pace(self.progress.step - first, now - began)
+            clock = self.take(await self.engine.read_metrics(BLOCKS_AHEAD), clock)
+        self.take(await self.engine.read_metrics(), clock)
+        self.keep_pace(self.progress.step - first, self.host.now() - began)
         if self.watcher is not None and done == steps:
             await self.watch(self.watcher, self.progress.step)
         return await self.stops(done < steps)
@@ -254,16 +261,18 @@ class Trainer:
                 self.host.emit(event)
 
     def goes_on(self, began: float) -> bool:
-        return self.host.now() - began < STRETCH_SECONDS and not self.host.should_stop()
+        host = self.host
+        return host.now() - began < STRETCH_SECONDS and not host.should_stop() and not host.waiting()
 
     def take(self, metrics: "list[Any]", since: float) -> float:
-        """Note the steps of a block, which were done since then; the time now."""
+        """Note steps, which were done since then; from when on those count that come next."""
+        if not metrics:
+            return since
         now = self.host.now()
         self.step_rate.add(len(metrics), now - since)
-        if metrics:
-            self.progress.step += len(metrics)
-            self.progress.tokens_seen += len(metrics) * self.tokens_per_step
-            self.progress.validation_due = self.validates_at(self.progress.step)
+        self.progress.step += len(metrics)
+        self.progress.tokens_seen += len(metrics) * self.tokens_per_step
+        self.progress.validation_due = self.validates_at(self.progress.step)
         self.report(metrics)
         return now
 

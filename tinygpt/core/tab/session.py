@@ -63,6 +63,9 @@ class TabHost(Host):
     def should_stop(self) -> bool:
         return bool(self.page.stopping())
 
+    def waiting(self) -> bool:
+        return bool(self.page.waiting()) or self.session.keeping.soon(self.now())
+
     def checkpoint_due(self, step: int, every: int) -> bool:
         return self.session.keeping.due(self.now(), step)
 

@@ -99,6 +99,10 @@ class Keeping:
         """The tab may be gone soon."""
         self.at = self.rested
 
+    def soon(self, now: float) -> bool:
+        """Whether a state will be due at the next pause."""
+        return self.able and now >= max(self.rested, self.at)
+
     def due(self, now: float, step: int) -> bool:
         if not self.able or now < self.rested or not (now >= self.at or self.wants_snapshot(step)):
             return False

@@ -30,7 +30,7 @@ export function adapterLabel({ adapter, software }: WebGpu): string {
 /** What this tab can do. `note` is one sentence for the user where something is missing, else empty. */
 export interface Capabilities {
   builds: WasmBuild[]; // that run here, the best first
-  threads: number; // the default: the cores, or 1 without cross-origin isolation
+  threads: number; // at most: the cores, or 1 without cross-origin isolation
   isolated: boolean; // whether memory can be shared among threads
   memory64: boolean;
   webgpu: WebGpu | null;

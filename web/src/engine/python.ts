@@ -61,6 +61,7 @@ export interface Page {
   now(): number; // seconds
   emit(event: string): void;
   stopping(): boolean;
+  waiting(): boolean; // whether there are requests
   requests(): string; // and forget them
   /** Makes the player of a playbook. */
   open(playbook: string): Promise<Bridge>;

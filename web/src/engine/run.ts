@@ -222,6 +222,10 @@ export class Run implements Page {
     return this.stop;
   }
 
+  waiting(): boolean {
+    return this.asked.length > 0;
+  }
+
   requests(): string {
     const asked = this.asked;
     this.asked = [];

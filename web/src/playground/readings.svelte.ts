@@ -33,6 +33,7 @@ export class Readings {
 
   /** Takes note of an event; it is shown soon. */
   protected note(event: CoreEvent): void {
+    const wait = this.latest ? SHOW_EVERY : 0; // the first step is seen at once
     if (event.event === "steps") {
       for (const [step, loss, norm, rate] of event.rows) this.curve.addStep(step, loss, norm, rate, event.tokens_per_s);
       this.latest = event;
@@ -56,7 +57,7 @@ export class Readings {
     } else if (event.event === "retime") {
       this.steps = event.steps;
     }
-    this.pending ??= setTimeout(() => this.show(), SHOW_EVERY);
+    this.pending ??= setTimeout(() => this.show(), wait);
   }
 
   protected show(): void {

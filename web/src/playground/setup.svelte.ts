@@ -11,6 +11,8 @@ import type { Run } from "./run.svelte";
 /** Where the text comes from: a corpus of the site's, the user's bytes, Hugging Face, or what a kept run has learnt from. */
 export type Source = "corpus" | "own" | "hub" | "kept";
 
+const MANY_CORES = 8;
+
 /** The row of the size table that stands for the model in hand. */
 export const IN_HAND = "in hand";
 
@@ -61,8 +63,14 @@ export class Setup {
     return this.run.hub;
   }
 
+  /** Of many cores one is left to the page: what waits for it on all of them waits for the slowest. */
+  get usualThreads(): number {
+    const cores = this.run.capabilities?.threads ?? 1;
+    return cores >= MANY_CORES ? cores - 1 : cores;
+  }
+
   get machine(): Machine {
-    return { engine: this.engine, threads: this.threads ?? 0 };
+    return { engine: this.engine, threads: this.threads ?? this.usualThreads };
   }
 
   choose(row: string): void {
