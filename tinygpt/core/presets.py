@@ -33,7 +33,8 @@ DEFAULT_CORPUS = "shakespeare"
 # Models larger than this preset learn little from so short a text but the text itself; they begin with this one.
 SUITED_UP_TO = "huge"
 LARGER_CORPUS = "shakespeare-full"
-# docs/cli.md#fine-tuning has the measurement that these come from.
+# docs/lora.md and docs/cli.md#fine-tuning have the measurements that these come from.
+ADAPTING = {"lr": 1e-3}  # adapters begin with nothing: what is gentle to a whole model teaches them little
 FINE_TUNING = {"optimizer": "adamw", "lr": 2e-3, "schedule": "cosine", "min_lr": 2e-4}
 
 
@@ -155,7 +156,7 @@ def recipe_like(run: RunConfig) -> str:
 
 def adapting(base: RunConfig, lora: LoraConfig) -> RunConfig:
     """A run that trains adapters on a model, in batches of as many windows as the model's own had."""
-    return RunConfig(base.model, TrainConfig(batch=base.train.batch), lora)
+    return RunConfig(base.model, TrainConfig(batch=base.train.batch, **ADAPTING), lora)
 
 
 def fine_tuning(model: ModelConfig, recipe: str) -> RunConfig:

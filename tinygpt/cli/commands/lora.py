@@ -19,6 +19,7 @@ from tinygpt.cli.output import Output, size_of
 from tinygpt.cli.watching import Watched, WatchEvery, watch_of
 from tinygpt.core.config import LoraConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import ADAPTING
 from tinygpt.engines.select import changed
 from tinygpt.models import locate_adapter
 from tinygpt.running.choices import Origin
@@ -30,7 +31,7 @@ lora = typer.Typer(help="LoRA: train a small adapter for a model, merge it, look
 TRAIN_EXAMPLES = """Examples:
 
 \b
-  tinygpt lora train shakespeare-small --data moby-dick --out runs/whale --steps 300 --lr 1e-3
+  tinygpt lora train shakespeare-small --data moby-dick --out runs/whale --steps 300
   tinygpt lora train --resume runs/whale --steps 600
   tinygpt sample shakespeare-small --adapter runs/whale
   tinygpt compare shakespeare-small --adapter runs/whale --data moby-dick
@@ -45,7 +46,7 @@ AdapterArgument = Annotated[
 
 
 @lora.command(epilog=TRAIN_EXAMPLES)
-@with_settings(LoraConfig, TrainConfig, batch="the model's")
+@with_settings(LoraConfig, TrainConfig, batch="the model's", lr=f"{ADAPTING['lr']:g}")
 def train(
     model: BaseModel = None,
     out: Annotated[
