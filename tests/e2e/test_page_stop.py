@@ -10,7 +10,7 @@ from tinygpt.bench.stops import STOPS, WATCH, train_and_stop
 from tinygpt.core.presets import DEFAULT_RECIPE, preset
 
 pytestmark = pytest.mark.xdist_group("page")
-XL = preset("xl", DEFAULT_RECIPE)  # a step of it, its validation and its sample all take some tenths of a second
+SLOW = preset("large", DEFAULT_RECIPE).replace(batch=24)  # step, validation and sample take tenths of a second each
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,12 @@ def test_a_stop_waits_for_no_step_no_validation_and_no_sample(
     open_page: OpenPage, isolated: bool, amid: list[str]
 ) -> None:
     page = open_page(isolated, prepare=lambda page: page.add_init_script(WATCH))
-    page.get_by_label("xl", exact=True).check()
+    page.get_by_label("large", exact=True).check()
+    page.locator("summary", has_text="Settings").click()
+    page.locator("input[name=batch]").fill(str(SLOW.train.batch))
     for stop in [next(stop for stop in STOPS if stop.amid == what) for what in amid]:
         took = train_and_stop(page, stop)
-        step = 1000 * XL.train.batch * XL.model.ctx / shown_number(stat(page, "speed"))
+        step = 1000 * SLOW.train.batch * SLOW.model.ctx / shown_number(stat(page, "speed"))
         assert took < step, (stop.amid, took, step)
         assert stat(page, "validation") == "–" and page.locator("article pre").count() == 0  # what was begun is dropped
     press(page, "Continue")
