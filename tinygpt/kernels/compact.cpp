@@ -6,13 +6,18 @@
 // take(place, lanes, h) is given h [N,O] = (x weight^T) * scales (+ bias) (+ residual), a vector at a time.
 template <class Args, class Take>
 INLINE void products(const Args& a, const float* scales, Team& team, Take take) {
-  multiply_few_rows(team, a.x, a.weight, a.N, a.O, a.I, [&](i64 row, i64 col, auto lanes, vec h) {
+  auto finish = [&](i64 row, i64 col, auto lanes, vec h) {
     i64 place = row * a.O + col;
     if (scales) h *= load(scales + col, lanes);
     if (a.bias) h += load(a.bias + col, lanes);
     if (a.residual) h += load(a.residual + place, lanes);
     take(place, lanes, h);
-  });
+  };
+#if defined(__wasm_simd128__)
+  if constexpr (sizeof(*a.weight) == 1)
+    if (a.I <= FixedRow::MOST) return multiply_fixed_rows(team, a.x, a.weight, a.N, a.O, a.I, finish);
+#endif
+  multiply_few_rows(team, a.x, a.weight, a.N, a.O, a.I, finish);
 }
 
 template <class Args>

@@ -1,5 +1,6 @@
 // A few rows times weights, which are read where they lie: floats, or what is made floats as it comes.
 #pragma once
+#include "fixed_rows.h"
 #include "simd.h"
 
 constexpr int TOGETHER = 4;  // rows of x that meet a weight when it is loaded
@@ -167,3 +168,19 @@ static void multiply_few_rows(Team& team, const float* a, const W* b, i64 rows, 
     }
   });
 }
+
+#if defined(__wasm_simd128__)
+template <class Take>
+static void multiply_fixed_rows(Team& team, const float* a, const i8* b, i64 rows, i64 cols, i64 depth, Take take) {
+  Range mine = team.share(ceil_div(cols, LANES));
+  FixedRow x[TOGETHER];
+  for (i64 first = 0; first < rows; first += TOGETHER) {
+    i64 count = min_of(TOGETHER, rows - first);
+    for (i64 r = 0; r < count; r++) x[r].take(a + (first + r) * depth, depth);
+    each_vec(mine.begin * LANES, min_of(mine.end * LANES, cols), [&](i64 col, auto lanes) {
+      for (i64 r = 0; r < count; r++)
+        take(first + r, col, lanes, fixed_products(x[r], b + col * depth, cols - col, depth));
+    });
+  }
+}
+#endif
