@@ -35,6 +35,9 @@ COMMANDS = ["train", "sample", "sweep", "eval", "compare", "convert", "inspect",
 COMMANDS += ["data"]
 
 
+OF_PRESET = dict.fromkeys(tuned(DEFAULT_PRESET, DEFAULT_RECIPE), "the preset's")
+
+
 def options_of(*command: str) -> dict[str, Any]:
     """Each option by its flag, as typer has it."""
     found = typer.main.get_command(app)
@@ -44,23 +47,23 @@ def options_of(*command: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("command", "sections", "elsewhere", "named"),
+    ("command", "sections", "elsewhere"),
     [
-        (["train"], (ModelConfig, TrainConfig), tuple(tuned(DEFAULT_PRESET, DEFAULT_RECIPE)), "the preset's"),
-        (["sweep"], (ModelConfig, TrainConfig), tuple(tuned(DEFAULT_PRESET, DEFAULT_RECIPE)), "the preset's"),
-        (["sample"], (SampleConfig,), (), ""),
-        (["compare"], (SampleConfig,), (), ""),
-        (["lora", "train"], (LoraConfig, TrainConfig), ("batch",), "the model's"),
+        (["train"], (ModelConfig, TrainConfig), OF_PRESET),
+        (["sweep"], (ModelConfig, TrainConfig), OF_PRESET),
+        (["sample"], (SampleConfig,), {}),
+        (["compare"], (SampleConfig,), {}),
+        (["lora", "train"], (LoraConfig, TrainConfig), {"batch": "the model's", "lr": "0.001"}),
     ],
 )
 def test_every_setting_has_a_flag_with_cores_help_and_default(
-    command: list[str], sections: tuple[type[Settings], ...], elsewhere: tuple[str, ...], named: str
+    command: list[str], sections: tuple[type[Settings], ...], elsewhere: dict[str, str]
 ) -> None:
     found = options_of(*command)
     for section in sections:
         for field in section.FIELDS:
             option = found[f"--{field.name.replace('_', '-')}"]
-            default = named if field.name in elsewhere else options.shown(field.default)
+            default = elsewhere.get(field.name, options.shown(field.default))
             assert option.help.startswith(field.help) and f"[default: {default}" in option.help, field.name
             completed = [item.value for item in option.shell_complete(None, "")]
             assert completed == list(field.choices or []), field.name
