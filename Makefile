@@ -24,6 +24,7 @@ test: setup lint types web-check site ## everything that must hold: lint, types,
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-slow: setup qemu ## the long proofs, an emulated ARM machine's among them
+	$(PIP) install xllamacpp
 	$(BIN)/python -m pytest -m slow
 
 sanitize: .venv/test-ready clang ## the C++ kernels under the address and undefined-behaviour sanitizers (needs clang)

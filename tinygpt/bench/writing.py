@@ -13,9 +13,11 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
@@ -24,23 +26,63 @@ from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import Engine, run_now
+from tinygpt.core.run.progress import Progress
 from tinygpt.engines.base import State
 from tinygpt.engines.select import EngineChoice, make_engine
+from tinygpt.formats import Checkpoint, save_model
 from tinygpt.formats.tinygpt_file import compacted
 from tinygpt.kernels.init import initial_weights
 
 EARLY = 8
+LLAMA_CPP = "llama.cpp"
 BLOCK = 32  # bytes that are timed together
 WINDOW = bytes(range(97, 123)) * 40
 
 
-def seconds_per_byte(engine: Engine, ctx: int, position: int) -> float:
-    """Of a block that begins behind so many bytes."""
-    count = min(BLOCK, ctx - EARLY, ctx - position)
-    run_now(engine.begin_text(WINDOW[:position], SampleConfig(tokens=ctx), 0, b""))
-    began = time.perf_counter()
-    run_now(engine.continue_text(count))
-    return (time.perf_counter() - began) / count
+class OfEngine:
+    """Writes with an engine of ours."""
+
+    def __init__(self, config: RunConfig, spec: str, weights: str) -> None:
+        state = State(0, initial_weights(config.model, config.train.seed))
+        if weights != "float32":
+            state = compacted(state, config.model, weights)
+        self.ctx = config.model.ctx
+        self.engine: Engine = make_engine(config, EngineChoice(**spec_options(spec)), state)
+
+    def seconds_per_byte(self, position: int, count: int) -> float:
+        """Of a block that begins behind so many bytes."""
+        run_now(self.engine.begin_text(WINDOW[:position], SampleConfig(tokens=self.ctx), 0, b""))
+        began = time.perf_counter()
+        run_now(self.engine.continue_text(count))
+        return (time.perf_counter() - began) / count
+
+    def close(self) -> None:
+        run_now(self.engine.close())
+
+
+class OfLlamaCpp:
+    """Writes with llama.cpp on the same weights, by its own clock. `pip install xllamacpp` brings it."""
+
+    def __init__(self, config: RunConfig, weights: str) -> None:
+        import xllamacpp
+
+        state = State(0, initial_weights(config.model, config.train.seed))
+        self.folder = tempfile.TemporaryDirectory()
+        path = Path(self.folder.name, "model.gguf")
+        save_model(path, Checkpoint(config, state, Progress()), dtype=weights)
+        settings = xllamacpp.CommonParams()
+        settings.model.path, settings.n_ctx, settings.n_parallel = str(path), config.model.ctx, 1
+        settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = os.cpu_count() or 1
+        settings.verbosity = -1
+        self.server = xllamacpp.Server(settings)
+
+    def seconds_per_byte(self, position: int, count: int) -> float:
+        asked = {"prompt": WINDOW[: position - 1].decode(), "max_tokens": count, "ignore_eos": True}
+        told = self.server.handle_completions({**asked, "temperature": 0.8, "cache_prompt": False, "stream": False})
+        return float(told["timings"]["predicted_per_token_ms"]) / 1000
+
+    def close(self) -> None:
+        self.folder.cleanup()
 
 
 def bytes_per_second(size: int, threads: int) -> float:
@@ -61,11 +103,8 @@ def bytes_per_second(size: int, threads: int) -> float:
     return best
 
 
-def engine_of(config: RunConfig, spec: str, weights: str) -> Engine:
-    state = State(0, initial_weights(config.model, config.train.seed))
-    if weights != "float32":
-        state = compacted(state, config.model, weights)
-    return make_engine(config, EngineChoice(**spec_options(spec)), state)
+def writer_of(config: RunConfig, spec: str, weights: str) -> OfEngine | OfLlamaCpp:
+    return OfLlamaCpp(config, weights) if spec == LLAMA_CPP else OfEngine(config, spec, weights)
 
 
 def measure(
@@ -74,24 +113,27 @@ def measure(
     """Per engine and what its weights are kept in: seconds per byte early and at the end of the context."""
     config = preset(name)
     ctx = config.model.ctx
-    engines = {spec: engine_of(config, *spec) for spec in specs}
+    writers = {spec: writer_of(config, *spec) for spec in specs}
     places = EARLY, max(EARLY, ctx - BLOCK)
     turns: dict[tuple[str, str], list[tuple[float, ...]]] = {spec: [] for spec in specs}
-    for engine in engines.values():
-        seconds_per_byte(engine, ctx, EARLY)
+    counts = [min(BLOCK, ctx - EARLY, ctx - place) for place in places]
+    for writer in writers.values():
+        writer.seconds_per_byte(EARLY, counts[0])
     until = time.perf_counter() + seconds * len(specs)
     while time.perf_counter() < until or len(turns[specs[-1]]) < 3:
-        for spec, engine in engines.items():
-            turns[spec].append(tuple(seconds_per_byte(engine, ctx, place) for place in places))
-    for engine in engines.values():
-        run_now(engine.close())
+        for spec, writer in writers.items():
+            turns[spec].append(tuple(map(writer.seconds_per_byte, places, counts)))
+    for writer in writers.values():
+        writer.close()
     return [(figure(turn[0] for turn in turns[spec]), figure(turn[1] for turn in turns[spec])) for spec in specs]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("presets", nargs="*", default=["small", "large", "huge"])
-    parser.add_argument("--engines", default="native,torch", help="with commas; as `tinygpt bench` takes them")
+    parser.add_argument(
+        "--engines", default="native,torch", help=f"with commas; as `tinygpt bench` takes them, and {LLAMA_CPP}"
+    )
     parser.add_argument("--weights", default="float32", help="with commas: float32, float16, int8")
     parser.add_argument("--seconds", type=float, default=2.0, help="per engine and preset")
     parser.add_argument("--best", action="store_true", help="of the turns; else the median")
