@@ -12,7 +12,7 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types web-check site chromium browsers vulkan qemu train models law play wheel screenshots clean
+.PHONY: help setup test test-slow sanitize clang lint types web-check both-types site chromium browsers vulkan qemu train models law play wheel screenshots clean
 .NOTPARALLEL:  # one install makes several stamps
 
 help: ## show this list
@@ -20,7 +20,7 @@ help: ## show this list
 
 setup: .venv/test-ready web/node_modules/test-ready chromium browsers vulkan ## make .venv and install everything the checks need
 
-test: setup lint types web-check site ## everything that must hold: lint, types, all tests
+test: setup lint both-types site ## everything that must hold: lint, types, all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-slow: setup qemu ## the long proofs, an emulated ARM machine's among them
@@ -47,6 +47,9 @@ types: setup
 
 web-check: setup
 	$(BIN)/python -m tinygpt.site check
+
+both-types: setup  # side by side: each takes one core
+	$(BIN)/mypy & mypy=$$!; $(BIN)/python -m tinygpt.site check; web=$$?; wait $$mypy && exit $$web
 
 site: .venv/node-ready web/node_modules/ready
 	$(BIN)/python -m tinygpt.site

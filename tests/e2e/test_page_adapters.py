@@ -202,6 +202,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     assert page.evaluate(KEPT_BASE) == []  # nothing stands on it any more
 
 
+@pytest.mark.slow
 def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, tmp_path: Path) -> None:
     file, other = trained(tmp_path / "toy.tinygpt", 5), trained(tmp_path / "other.tinygpt", 7)
     base = load_tinygpt(file)
