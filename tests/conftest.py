@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -6,23 +5,13 @@ import pytest
 from tinygpt.engines.runner import Runner, find_chromium
 
 SHARING = ("wasm", "webgpu")  # folders whose tests share a runner: one worker of pytest-xdist runs all of a folder
-LONG = ("e2e", "webgpu", "wasm")  # what one worker does for minutes begins first; the others' tests fill the rest
-
-
-def pytest_xdist_auto_num_workers():
-    """One more than there are cores: tests in browsers wait for much that takes none."""
-    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if folder_of(item) in SHARING:
-            item.add_marker(pytest.mark.xdist_group(folder_of(item)))
-    items.sort(key=lambda item: folder_of(item) not in LONG)
-
-
-def folder_of(item):
-    return item.path.relative_to(Path(__file__).parent).parts[0]
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in SHARING:
+            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 def running(kind):

@@ -14,7 +14,9 @@ SLOW = preset("large", DEFAULT_RECIPE).replace(batch=24)  # step, validation and
 
 
 @pytest.mark.parametrize(
-    ("isolated", "amid"), [(True, ["steps", "validation", "sample"]), (False, ["steps"])], ids=["threads", "one thread"]
+    ("isolated", "amid"),
+    [(True, ["steps", "validation", "sample"]), pytest.param(False, ["steps"], marks=pytest.mark.slow)],
+    ids=["threads", "one thread"],
 )
 def test_a_stop_waits_for_no_step_no_validation_and_no_sample(
     open_page: OpenPage, isolated: bool, amid: list[str]

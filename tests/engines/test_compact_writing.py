@@ -24,7 +24,7 @@ WINDOWS = [TEXT[:12], TEXT[5:17]]
 GREEDY = SampleConfig(tokens=256, temperature=0.0)
 
 
-@pytest.fixture(scope="module", params=named(["spec", "native", "wasm-node", "torch"]))
+@pytest.fixture(scope="module", params=named(["spec", "native", "wasm-node"]))
 def lab(request):
     made = Lab(request.param, request)
     yield made
@@ -74,11 +74,10 @@ def test_they_are_read_as_they_are(lab, dtype, changes):
     np.testing.assert_allclose(logits_of(engine), expected.logits, rtol=0, atol=off)
     assert written(engine) == expected.text
     np.testing.assert_allclose(run_now(engine.window_losses(WINDOWS)), expected.losses, rtol=0, atol=off)
-    if lab.name != "torch":
-        reads = dtype in engine.machine.compact
-        assert reads or (lab.name, dtype) == ("wasm-node", "float16")
-        assert engine.describe().endswith(f", weights in {dtype}") == reads
-        assert ("weights" not in [tensor.name for tensor in engine.lowered.tensors]) == reads
+    reads = dtype in engine.machine.compact
+    assert reads or (lab.name, dtype) == ("wasm-node", "float16")
+    assert engine.describe().endswith(f", weights in {dtype}") == reads
+    assert ("weights" not in [tensor.name for tensor in engine.lowered.tensors]) == reads
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16"])

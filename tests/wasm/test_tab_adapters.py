@@ -3,6 +3,7 @@
 import base64
 
 import numpy as np
+import pytest
 from format_samples import sample_checkpoint
 from test_tab import CHANGES, SESSION, TEXT, Recorder, cpython_events, essence, evaluate
 
@@ -51,6 +52,7 @@ return { told, events };
 """
 
 
+@pytest.mark.slow
 def test_adapters_are_trained_as_in_the_terminal_and_their_files_go_both_ways(chromium, node, tmp_path):
     file = tmp_path / "base.tinygpt"
     save_tinygpt(file, sample_checkpoint(MODEL))

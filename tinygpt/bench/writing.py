@@ -78,7 +78,8 @@ class OfLlamaCpp:
 
     def seconds_per_byte(self, position: int, count: int) -> float:
         asked = {"prompt": WINDOW[: position - 1].decode(), "max_tokens": count, "ignore_eos": True}
-        told = self.server.handle_completions({**asked, "temperature": 0.8, "cache_prompt": False, "stream": False})
+        asked |= {"temperature": 0, "samplers": ["temperature"], "cache_prompt": False, "stream": False}
+        told = self.server.handle_completions(asked)
         return float(told["timings"]["predicted_per_token_ms"]) / 1000
 
     def close(self) -> None:
