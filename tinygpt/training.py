@@ -34,7 +34,7 @@ OnEvent = Callable[[Event], object]
 
 
 class ListenedHost(RunHost):
-    """Keeps the last and the best model in memory, too, and tells the caller what happens."""
+    """Tells the caller what happens. Without a folder it keeps the last and the best model in memory."""
 
     def __init__(self, folder: RunFolder | None, settings: TrainSettings, on_event: OnEvent | None) -> None:
         super().__init__(folder, settings)
@@ -52,7 +52,15 @@ class ListenedHost(RunHost):
 
     async def save(self, kind: str, state: State, progress: Progress) -> None:
         await super().save(kind, state, progress)
-        self.kept[kind] = checkpoint_of(self.settings, state, Progress.from_dict(progress.as_dict()))
+        if self.folder is None:
+            self.kept[kind] = checkpoint_of(self.settings, state, Progress.from_dict(progress.as_dict()))
+
+    def best(self) -> Checkpoint:
+        """Of the run, which may have found it in an earlier session."""
+        if self.folder is None:
+            return self.kept.get("best") or self.kept["last"]
+        path = best_of(self.folder).path
+        return load_adapter(path).run if path.suffix == ADAPTER else load_tinygpt(path)
 
 
 def train(
@@ -96,7 +104,7 @@ def train(
     job = replace(job, settings=replace(job.settings, engine=choice), watch=watched(watch, watch_every))
     session = Session(job, open_texts(job.settings, opened=given.opened))
     with nullcontext() if out is None else prepared_folder(job, session, Path(out)) as folder:
-        return trained(session, folder, on_event, base)
+        return trained(session, folder, on_event, job.base)
 
 
 def resume(
@@ -119,31 +127,21 @@ def resume(
         folder.lock()
         draw_missing(folder)
         job = resumed_job(folder, {"model": {}, "train": settings, "sample": {}}, given.moved, warn)
-        stands_on = open_base(job.settings.origin, warn) if job.settings.run.lora is not None else None
         job = replace(job, watch=watched(watch, watch_every))
         session = Session(job, open_texts(job.settings, OF_GONE_ON, given.opened))
-        return trained(session, prepared_folder(job, session, None), on_event, stands_on)
+        return trained(session, prepared_folder(job, session, None), on_event, job.base)
 
 
-def trained(session: Session, folder: RunFolder | None, on_event: OnEvent | None, base: Base | None) -> Model:
+def trained(session: Session, folder: RunFolder | None, on_event: OnEvent | None, base: Checkpoint | None) -> Model:
     """The best model of the session, whose engine is closed in any case."""
     host = ListenedHost(folder, session.settings, on_event)
     session.train(host)
-    choice = session.settings.engine
-    best = folder_best(folder) or host.kept.get("best") or host.kept["last"]
+    choice, best = session.settings.engine, host.best()
     source = "" if folder is None else full_path(folder.path)
     if base is None or best.config.lora is None:
         return Model(best, choice, source=source)
-    adapter = Adapter(session.texts.corpus.name, base.origin.sha256, best)
-    return Model(merged(base.model, adapter, best), choice, adapter, source)
-
-
-def folder_best(folder: RunFolder | None) -> Checkpoint | None:
-    """Which may be of an earlier session."""
-    if folder is None:
-        return None
-    path = best_of(folder).path
-    return load_adapter(path).run if path.suffix == ADAPTER else load_tinygpt(path)
+    adapter = Adapter(session.texts.corpus.name, session.settings.origin.sha256, best)
+    return Model(merged(base, adapter, best), choice, adapter, source)
 
 
 def based_on(init_from: Model | str | os.PathLike[str], kept: bool) -> Base:

@@ -56,14 +56,14 @@ def new_job(
         settings = settings.with_preset(preset, recipe).with_options(model)
     settings = changed(replace(settings, origin=base.origin), None, None, changes, with_texts)
     require_shape(settings.run.model, model, base.origin)
-    return Job(settings, weights=base.model.state.w)
+    return Job(settings, base=base.model)
 
 
 def new_adapter_job(base: Base, lora: dict[str, Any], changes: Changes, with_texts: WithTexts) -> Job:
     model = base.model.config
     run = adapting(model, LoraConfig(**lora))
     settings = TrainSettings(preset_like(model.model), run, UNSTATED_RECIPE, origin=base.origin)
-    return Job(changed(settings, None, None, changes, with_texts), weights=base.model.state.w)
+    return Job(changed(settings, None, None, changes, with_texts), base=base.model)
 
 
 def changed(

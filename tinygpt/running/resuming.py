@@ -47,8 +47,8 @@ def resumed_job(
     train = resumed_training(settings.run.train, changes["train"], progress, tell)
     settings = moved_texts(settings.with_values("train", train.as_dict()))
     needed = settings.origin.model and (checkpoint is None or settings.run.lora is not None)
-    weights = open_base(settings.origin, tell).model.state.w if needed else None
-    return Job(settings, folder=folder, resumed=checkpoint, weights=weights)
+    base = open_base(settings.origin, tell).model if needed else None
+    return Job(settings, folder=folder, resumed=checkpoint, base=base)
 
 
 def last_of(folder: RunFolder, settings: TrainSettings) -> Checkpoint:

@@ -44,13 +44,13 @@ class Job:
     """A run to do: a new one, or the one in `folder`.
 
     It goes on from where `resumed` stands, or begins at step 0: with the weights of the model it has its origin in,
-    or with start values. Where it trains adapters, those weights are what they stand on.
+    its `base`, or with start values. Where it trains adapters, the base is what they stand on.
     """
 
     settings: TrainSettings
     folder: RunFolder | None = None
     resumed: Checkpoint | None = None
-    weights: FloatArray | None = None
+    base: Checkpoint | None = None
     watch: Watch | None = None  # tensors to tell of on the way
 
     def state(self) -> State | None:
@@ -58,7 +58,11 @@ class Job:
 
         if self.resumed is not None:
             return self.resumed.state
-        return None if self.weights is None or self.settings.run.lora is not None else State(0, self.weights)
+        return None if self.base is None or self.settings.run.lora is not None else State(0, self.base.state.w)
+
+    def below(self) -> FloatArray | None:
+        """The weights that adapters stand on."""
+        return None if self.base is None or self.settings.run.lora is None else self.base.state.w
 
 
 class RunHost(Host):
@@ -136,7 +140,7 @@ class Session:
         self.progress = Progress() if job.resumed is None else job.resumed.progress
         choice, self.why = settle(job.settings.engine, run, Work(run.train.steps - self.progress.step))
         self.settings = replace(with_texts(job.settings, texts), engine=choice)
-        self.engine = make_engine(run, choice, job.state(), None if run.lora is None else job.weights)
+        self.engine = make_engine(run, choice, job.state(), job.below())
         try:
             self.watcher = None if job.watch is None else self.watching(job.watch)
             run_now(self.engine.load_corpus(texts.train, texts.val))

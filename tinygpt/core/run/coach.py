@@ -43,8 +43,9 @@ class Coach:
         self.train_bytes = train_bytes
         self.tokens_per_step = run.train.batch * run.train.grad_accum * replicas * run.model.ctx
         self.band = band
-        stated = tuned(preset_like(run.model), recipe_like(run))
-        self.usual = {name: float(stated.get(name, getattr(TrainConfig(), name))) for name in WATCHED}
+        usual = TrainConfig().as_dict()
+        usual.update(tuned(preset_like(run.model), recipe_like(run)))
+        self.usual = {name: float(usual[name]) for name in WATCHED}
         self.losses: list[float] = []
         self.norms: list[float] = []
         self.first = 0.0  # mean of the first losses that were seen

@@ -59,7 +59,7 @@ class Budget:
             text = TextFacts(self.train_bytes, hardness_of(learned, scored))
 
             async def opened(run: "RunConfig") -> TabEngine:
-                engine = TabEngine(run, self.machine, None, self)
+                engine = TabEngine(run, self.machine, None)
                 await engine.load_corpus(Held(train, self.train_bytes), Held(val, self.val_bytes))
                 return engine
 
@@ -76,9 +76,6 @@ class Budget:
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})
         return json.dumps({"chosen": option_facts(best, text), "request": request_of(best, text, survey.deadline)})
-
-    async def attend(self) -> None:
-        """Nothing is asked of a model that is only measured."""
 
 
 def request_of(option: Option, text: TextFacts, deadline: float) -> "dict[str, Any]":

@@ -108,7 +108,7 @@ class Replay:
         self.page = self.machine.page = page
         capsule = self.capsule
         try:
-            engine = TabEngine(capsule.config, self.machine, None, self)
+            engine = TabEngine(capsule.config, self.machine, None)
             await engine.load_corpus(Held(text, capsule.text.train), Held(page.zeros(0), 0))
             comparison = Comparison(capsule, __version__, engine.describe())
 
@@ -124,6 +124,3 @@ class Replay:
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})
         return json.dumps({"agree": verdict.agree, "equal": verdict.equal, "text": verdict.text})
-
-    async def attend(self) -> None:
-        """Nothing is asked of a model that is only compared."""

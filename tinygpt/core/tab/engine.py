@@ -146,10 +146,11 @@ class TabEngine(ProgramEngine):
         config: RunConfig,
         machine: TabMachine,
         state: "TabState | None",
-        session: "Any",
+        session: "Any" = None,
         base: "Held | None" = None,
     ) -> None:
-        """`session` attends to the page's wishes. `base` are the weights that adapters stand on."""
+        """`session` attends to the page's wishes; none of them concerns a model that is only tried. `base` are the
+        weights that adapters stand on."""
         ProgramEngine.__init__(self, config, machine, state, base)
         self.session = session
 
@@ -181,5 +182,6 @@ class TabEngine(ProgramEngine):
 
     async def agree(self, flag: bool) -> bool:
         """Between two blocks: the moment for what the page has asked for meanwhile."""
-        await self.session.attend()
+        if self.session is not None:
+            await self.session.attend()
         return flag

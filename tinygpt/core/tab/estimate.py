@@ -30,13 +30,10 @@ class Estimate:
         machine.page = page
         validating = validates(config, session.val_bytes)
         try:
-            engine = TabEngine(config, machine, None, self)
+            engine = TabEngine(config, machine, None)
             await engine.load_corpus(Held(train, session.train_bytes), Held(val, session.val_bytes))
             speed = await measure(engine, began, page.now, MEASURED_SECONDS, validating)
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})
         seconds = duration(config, 0, validating, speed)
         return json.dumps({"seconds": seconds, "ms": 1000 * speed.step})
-
-    async def attend(self) -> None:
-        """Nothing is asked of a model that is only measured."""

@@ -60,7 +60,7 @@ class Reading:
     async def read(self, page: "Any", text: "Any") -> str:
         """{"steps" that were read, "ms" of each, "engine" in words}; every block is told of by an event."""
         self.machine.page = page
-        engine = TabEngine(self.config, self.machine, None, self)
+        engine = TabEngine(self.config, self.machine, None)
         await engine.load_corpus(Held(text, self.bytes), Held(page.zeros(0), 0))
         for _ in range(WARM_UP):
             await engine.train(1)
@@ -77,9 +77,6 @@ class Reading:
         await engine.read_metrics()
         seconds = float(page.now()) - began
         return json.dumps({"steps": steps, "ms": 1000 * seconds / steps, "engine": engine.describe()})
-
-    async def attend(self) -> None:
-        """Nothing is asked of a model that is only measured."""
 
 
 def enough(steps: int, seconds: float) -> bool:

@@ -1,5 +1,4 @@
 // So many seconds: which run makes the most of them on this machine. Python measures and chooses.
-import { Gpu } from "./gpu.ts";
 import type { ToWorker } from "./protocol.ts";
 import type { BudgetAnswer, Python } from "./python.ts";
 import { Trial } from "./trial.ts";
@@ -15,11 +14,10 @@ export async function choose(
   python: Python,
   begun: (trial: Trial) => void,
 ): Promise<Chosen> {
-  const gpu = engine === "webgpu" ? await Gpu.open() : null;
-  const trial = new Trial(gpu, threads ?? 0);
+  const trial = await Trial.on(engine, threads ?? 0);
   begun(trial);
   return trial.answer<Chosen>(() => {
-    const budget = python.budget({ seconds, bytes: text.length, ...(gpu ? { device: gpu.facts() } : {}) });
+    const budget = python.budget({ seconds, bytes: text.length, ...trial.device() });
     const [learned, scored] = JSON.parse(budget.wanted()) as [number, number][][];
     const [train, val] = [text.subarray(0, budget.train_bytes), text.subarray(budget.train_bytes)];
     const cut = (part: Uint8Array, places: [number, number][]): number[][] => places.map(([at, size]) => Array.from(part.subarray(at, at + size)));

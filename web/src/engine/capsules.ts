@@ -1,6 +1,5 @@
 // Capsules, see docs/capsule.md: one of a run that is kept, and one that is replayed. What is in them is core/capsule's.
 import { digest, type Shelf } from "../storage/shelf.ts";
-import { Gpu } from "./gpu.ts";
 import { jsonText, ModelFile } from "./modelfile.ts";
 import type { CapsuleFacts, CoreEvent, ToWorker, Verdict } from "./protocol.ts";
 import { type Python, type Replay, sentence } from "./python.ts";
@@ -61,11 +60,10 @@ export async function inspected(capsule: Bytes, shelf: Shelf, python: Python): P
 }
 
 export async function replayed(asked: Extract<ToWorker, { type: "replay" }>, shelf: Shelf, python: Python): Promise<Verdict> {
-  const gpu = asked.engine === "webgpu" ? await Gpu.open() : null;
-  const trial = new Trial(gpu, asked.threads);
+  const trial = await Trial.on(asked.engine, asked.threads);
   return trial.answer<Verdict>(async () => {
     const { steps } = asked;
-    const { replay, facts } = opened(asked.capsule, python, { steps, ...(gpu ? { device: gpu.facts() } : {}) });
+    const { replay, facts } = opened(asked.capsule, python, { steps, ...trial.device() });
     const text = asked.text ?? (await shelf.text(facts.text.sha256));
     if (!text) throw new Error(`the run learnt from ${facts.text.name}, which is not here; choose that text`);
     const sha256 = await digest(text);

@@ -1,6 +1,5 @@
 // How fast this machine trains, see core/tab/measure.py: every reading has an engine of its own.
 import { capabilities, cores, reportedMemory } from "./features.ts";
-import { Gpu } from "./gpu.ts";
 import type { EngineName, Measured, ToWorker } from "./protocol.ts";
 import type { Python } from "./python.ts";
 import { say } from "./run.ts";
@@ -19,8 +18,7 @@ export async function measured({ preset, text }: Extract<ToWorker, { type: "meas
 }
 
 async function read(name: EngineName, preset: string, text: Uint8Array, python: Python): Promise<object> {
-  const gpu = name === "webgpu" ? await Gpu.open() : null;
-  const trial = new Trial(gpu, 0);
-  const request = { preset, bytes: text.length, ...(gpu ? { device: gpu.facts() } : {}) };
+  const trial = await Trial.on(name, 0);
+  const request = { preset, bytes: text.length, ...trial.device() };
   return trial.answer<object>(async () => python.measure.Reading(JSON.stringify(request)).read(trial, text));
 }

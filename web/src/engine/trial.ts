@@ -1,9 +1,9 @@
 // An engine of its own for what is only tried: Python drives it, and the model in hand is not touched.
 import { digest } from "../storage/shelf.ts";
 import type { Place, Player } from "./contract.ts";
-import type { Gpu } from "./gpu.ts";
+import { type DeviceFacts, Gpu } from "./gpu.ts";
 import { makePlayer, startValues } from "./players.ts";
-import type { CoreEvent } from "./protocol.ts";
+import type { CoreEvent, EngineName } from "./protocol.ts";
 import { type Bridge, bridge, lastLine, type TrialPage } from "./python.ts";
 import { say, tellProgress } from "./run.ts";
 
@@ -15,9 +15,19 @@ export class Trial implements TrialPage {
   private stopped = false;
 
   /** The GPU, if there is one, is the trial's from here on. */
-  constructor(gpu: Gpu | null, threads: number) {
+  private constructor(gpu: Gpu | null, threads: number) {
     this.gpu = gpu;
     this.threads = threads;
+  }
+
+  /** On an engine that is opened for it; unless one is named, WebAssembly. */
+  static async on(engine: EngineName | undefined, threads: number): Promise<Trial> {
+    return new Trial(engine === "webgpu" ? await Gpu.open() : null, threads);
+  }
+
+  /** The GPU to plan for, as a request of Python's has it. */
+  device(): { device?: DeviceFacts } {
+    return this.gpu ? { device: this.gpu.facts() } : {};
   }
 
   /** What Python answers, or the cause of its failing. */

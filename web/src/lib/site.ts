@@ -84,6 +84,11 @@ const TRAINING = [
 /** What can be set of a run beside its size, its text and its length. */
 export const settings = [...TRAINING.map((name) => knob("train", name)), ...modelOptions];
 
+/** What an input of a setting's numbers is called and takes. */
+export function limits({ name, low, high, kind }: Knob) {
+  return { name, min: low ?? undefined, max: high ?? undefined, step: kind === "int" ? 1 : "any" };
+}
+
 /** A model's options that are not the default, as "norm rmsnorm". */
 export function optionsOf(model: RunConfig["model"]): string[] {
   return modelOptions.filter(({ name, default: usual }) => model[name] !== usual).map(({ name }) => `${name} ${model[name]}`);
