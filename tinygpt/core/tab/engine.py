@@ -124,7 +124,7 @@ class TabMachine(Machine):
         playbook = json.dumps(lowered.playbook())
         lowered.let_go()
         self.planned = None
-        gc.collect()  # the heap is swept at every return to JavaScript
+        gc.collect()  # the plan is most of what the heap ever holds
         return TabPlayer(await self.page.open(playbook), ahead=self.device is not None)
 
     async def start_values(self, config: RunConfig) -> Held:

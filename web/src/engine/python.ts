@@ -6,7 +6,10 @@ import type { Origin, Reader } from "./modelfile.ts";
 import type { BudgetOption, RunConfig } from "./protocol.ts";
 import type { Decisions } from "../storage/shelf.ts";
 
-const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan, and is swept at every return to JavaScript
+const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan
+// Bytes of garbage before the heap is swept, at a return to JavaScript. Unless told, MicroPython does so at every 16 KB,
+// which is at every block of steps: as long as all else it does for one.
+const GARBAGE = 2 ** 20;
 
 export interface Request {
   preset: string;
@@ -201,6 +204,7 @@ export async function startPython(files: Record<string, string>, url?: string): 
     }
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
+  python.runPython(`import gc\ngc.threshold(${GARBAGE})`);
   python.runPython("import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import asked, budget, capsules, estimate, file, inside, measure, session, shelf, texts");
   const tab = python.globals.get("session") as Tab;
   return {
