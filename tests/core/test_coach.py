@@ -9,7 +9,8 @@ from tinygpt.core.presets import preset
 from tinygpt.core.run.band import band_of
 from tinygpt.core.run.coach import Coach
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.core.run.host import Host
+from tinygpt.core.run.trainer import Trainer
 from tinygpt.data import load_corpus
 from tinygpt.engines.native import native_engine
 

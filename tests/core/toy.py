@@ -3,8 +3,8 @@
 from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets, sample_uniform
 from tinygpt.core.run.contract import Engine, StepMetrics
+from tinygpt.core.run.host import Host
 from tinygpt.core.run.sampler import choose, require_finite
-from tinygpt.core.run.trainer import Host
 
 
 class ToyEngine(Engine):

@@ -17,8 +17,9 @@ from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.presets import adapting
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.host import Host
 from tinygpt.core.run.progress import Progress
-from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.core.run.trainer import Trainer
 from tinygpt.core.run.validation import validate
 from tinygpt.data import Corpus
 from tinygpt.engines.base import State, TerminalEngine

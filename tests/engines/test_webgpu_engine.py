@@ -12,7 +12,8 @@ from tinygpt.bench.workload import Run
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.presets import preset
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.trainer import Diverged, Host, Trainer
+from tinygpt.core.run.host import Host
+from tinygpt.core.run.trainer import Diverged, Trainer
 from tinygpt.core.run.validation import validate
 from tinygpt.engines.native import native_engine
 from tinygpt.reference.engine import TorchEngine

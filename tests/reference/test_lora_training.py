@@ -14,7 +14,8 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.rng import batch_offsets
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.core.run.host import Host
+from tinygpt.core.run.trainer import Trainer
 from tinygpt.engines.base import State
 from tinygpt.formats.adapter_file import Adapter, load_adapter, save_adapter
 from tinygpt.formats.checkpoint import Checkpoint, weights_sha256

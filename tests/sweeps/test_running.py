@@ -9,7 +9,8 @@ import pytest
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.core.run.host import Host
+from tinygpt.core.run.trainer import Trainer
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.select import EngineChoice
 from tinygpt.evaluation import evaluate

@@ -15,7 +15,8 @@ from tinygpt.core.optimizers import slot_names
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import preset, preset_names, recipe_names
 from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.trainer import Host, Trainer
+from tinygpt.core.run.host import Host
+from tinygpt.core.run.trainer import Trainer
 from tinygpt.data import Corpus
 from tinygpt.engines.base import TerminalEngine
 from tinygpt.engines.runner import Runner

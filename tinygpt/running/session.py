@@ -17,8 +17,9 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.run.coach import coach_of
 from tinygpt.core.run.contract import run_now
 from tinygpt.core.run.exam import exam_of
+from tinygpt.core.run.host import Host
 from tinygpt.core.run.progress import Progress
-from tinygpt.core.run.trainer import Diverged, Host, Trainer
+from tinygpt.core.run.trainer import Diverged, Trainer
 from tinygpt.core.run.watching import Watcher
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import make_engine, settle

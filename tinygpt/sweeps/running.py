@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.run.contract import run_now
+from tinygpt.core.run.host import Host
 from tinygpt.core.run.progress import Progress
-from tinygpt.core.run.trainer import Diverged, Host, Trainer
+from tinygpt.core.run.trainer import Diverged, Trainer
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.runs import RunFolder
 from tinygpt.sweeps.plan import Run

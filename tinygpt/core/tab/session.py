@@ -16,9 +16,10 @@ from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import WRITING, training_modes
 from tinygpt.core.optimizers import check_slots, slot_names
 from tinygpt.core.run.coach import coach_of
+from tinygpt.core.run.host import Host
 from tinygpt.core.run.progress import Progress
 from tinygpt.core.run.room import doubt
-from tinygpt.core.run.trainer import Diverged, Host, Trainer
+from tinygpt.core.run.trainer import Diverged, Trainer
 from tinygpt.core.run.validation import validate
 from tinygpt.core.tab.asked import run_of
 from tinygpt.core.tab.budget import Timed
@@ -31,7 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tinygpt.core.run.trainer import Block
+    from tinygpt.core.run.host import Block
 
 NOTHING_KEPT = {"records": [None, None], "snapshots": [], "durable": False}
 UNKNOWN_DEVICE = "an earlier engine"
