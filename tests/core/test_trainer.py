@@ -145,6 +145,65 @@ def test_a_validation_that_a_stop_comes_into_is_dropped_and_made_up_for_by_who_g
     assert [save[0] for save in again.saves][:1] == ["best"]
 
 
+class Passing(ToyHost):
+    """Keeps nothing, so that nothing waits for a validation."""
+
+    def keeps(self, kind):
+        return False
+
+    def told(self):
+        facts = {"step": "loss", "eval": "val_loss", "sample": "text", "advice": "kind"}
+        return [(event["event"], event["step"], event[facts[event["event"]]]) for event in self.events]
+
+
+LONG = RUN.replace(steps=200, checkpoint_every=0)
+
+
+def test_an_engine_that_answers_ahead_is_asked_for_more_steps_before_a_validation_is_read():
+    _, plain, waited = train(LONG, ToyEngine(), Passing(tick=0.001))
+    _, engine, host = train(LONG, ToyEngine(ahead=True), Passing(tick=0.001))
+    assert host.told() == waited.told() and plain.passed == []
+    assert [step for step, _ in engine.passed] == list(range(40, 200, 20))  # of the first nobody knew how long it takes
+    assert all(asked > step for step, asked in engine.passed)
+    assert engine.value == plain.value
+
+
+@pytest.mark.parametrize(
+    "changes, host",
+    [
+        ({}, ToyHost(tick=0.001)),  # the best model is kept
+        ({"patience": 100}, Passing(tick=0.001)),
+        ({"checkpoint_every": 20}, Passing(tick=0.001)),
+        ({"sample_every": 20}, Passing(tick=0.0)),
+        ({}, Passing(tick=0.04)),  # a validation takes long, and a stop must be heard in its midst
+    ],
+)
+def test_a_validation_that_something_waits_for_is_not_passed_by(changes, host):
+    _, engine, _ = train(LONG.replace(**changes), ToyEngine(ahead=True), host)
+    assert engine.passed == [] and [event["step"] for event in host.of("eval")] == list(range(20, 201, 20))
+
+
+def test_a_validation_that_was_passed_by_can_end_the_run():
+    engine, host = ToyEngine(ahead=True, val_losses=[3.0, 2.0, math.nan]), Passing(tick=0.001)
+    with pytest.raises(Diverged, match="step 60 because the validation loss is nan"):
+        train(LONG, engine, host)
+    assert engine.passed[-1][0] == 60 < engine.step and host.of("step")[-1]["step"] == 60 and host.went_back
+
+
+def test_a_stop_that_comes_into_a_validation_that_is_passed_by_drops_it():
+    class Stopped(ToyEngine):
+        async def validate(self, first, batches):
+            return 3 if self.step == 60 and not host.stop_at else await ToyEngine.validate(self, first, batches)
+
+    engine, host, progress = Stopped(ahead=True), Passing(tick=0.001), Progress()
+    reason, _, _ = train(LONG, engine, host, progress)
+    assert (reason, engine.step, progress.step, progress.validation_due) == ("stopped", 60, 60, True)
+    assert [event["step"] for event in host.of("eval")] == [20, 40]
+    host.stop_at = math.inf  # none any more
+    assert train(LONG, engine, host, progress)[0] == "finished"
+    assert host.told() == train(LONG, ToyEngine(), Passing(tick=0.001))[2].told()
+
+
 def test_a_stop_that_comes_while_a_state_is_saved_ends_the_run_before_another_step():
     engine, host = ToyEngine(), ToyHost()
     host.should_stop = lambda: len(host.saves) > 1

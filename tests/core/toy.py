@@ -21,6 +21,7 @@ class ToyEngine(Engine):
         self.val_losses = val_losses
         self.stops_after = stops_after  # the step with which a stop comes, in the midst of a block
         self.validated = []  # (first batch, batches) of every part of a validation
+        self.passed = []  # (step, the last one asked for when it was read) of every validation that was passed by
         self.asked = []  # windows whose likeliest bytes were asked for
         self.waiting = []  # the metrics of each block that was not read
         self.under_way = 0  # the most blocks that were, beside the one that was read
@@ -58,6 +59,13 @@ class ToyEngine(Engine):
     async def read_validation(self):
         done = sum(self.validated[-1])
         return self.val_losses.pop(0) if self.val_losses and done == self.config.train.eval_batches else self.value
+
+    def begin_validation(self):
+        return self.step, self.val_losses.pop(0) if self.val_losses else self.value
+
+    async def end_validation(self, begun):
+        self.passed.append((begun[0], self.step))
+        return begun[1]
 
     async def likeliest_bytes(self, windows):
         """It knows the more lines by heart the longer it trained: by their last digit, one for ten steps."""

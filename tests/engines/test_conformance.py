@@ -102,6 +102,11 @@ def test_it_trains_and_validates_as_the_specification_does(lab):
     assert run_now(engine.read_validation()) == whole
     assert bytes_of(state_of(engine)) == bytes_of(state)
     assert metrics[-1].loss < metrics[0].loss - 0.1  # it did train
+    if engine.ahead:
+        run_now(engine.validate(0, 2))
+        begun = engine.begin_validation()
+        run_now(engine.train(1))
+        assert run_now(engine.end_validation(begun)) == whole
 
 
 @long_in_chromium

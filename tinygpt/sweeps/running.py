@@ -102,6 +102,9 @@ class SweepTrainer(Trainer):
         finally:
             self.blocks.append((self.progress.step, self.host.now() - began))
 
+    def passes(self, step: int) -> bool:
+        return False  # how long it took to every validation is asked for
+
     async def sample(self) -> None:
         if self.samples:
             await super().sample()

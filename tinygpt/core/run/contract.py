@@ -115,6 +115,14 @@ class Engine:
         """The mean loss once all of a validation's batches are measured, waiting for those still under way."""
         raise NotImplementedError
 
+    def begin_validation(self) -> "Any":
+        """Have that loss read once the batches asked for so far are measured; `end_validation` waits for it. For
+        engines that answer ahead: more steps can be asked for meanwhile."""
+        raise NotImplementedError
+
+    async def end_validation(self, begun: "Any") -> float:
+        raise NotImplementedError
+
     async def window_losses(self, windows: "list[bytes]") -> "list[list[float]]":
         """The loss of every byte but the first in windows of equal length, each predicted from those before it.
 

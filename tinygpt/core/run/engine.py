@@ -145,6 +145,12 @@ class ProgramEngine(WritingEngine):
     async def read_validation(self) -> float:
         return (await self.read_floats("val_loss", 1))[0]
 
+    def begin_validation(self) -> "Any":
+        return self.player.begin_read(self.places("val_loss", 1))
+
+    async def end_validation(self, begun: "Any") -> float:
+        return float(struct.unpack("<f", await self.player.end_read(begun))[0])
+
     # --- measuring -------------------------------------------------------------------------------------------
 
     async def write_windows(self, windows: "list[bytes]") -> None:

@@ -10,7 +10,7 @@ from tinygpt.core.run.coach import Coach
 from tinygpt.core.run.exam import ON_THE_WAY, Exam, exam_facts
 from tinygpt.core.run.host import Block, Host, due
 from tinygpt.core.run.progress import Progress
-from tinygpt.core.run.rate import Rate
+from tinygpt.core.run.rate import HEARD, Rate
 from tinygpt.core.run.sampler import NotFinite, generate
 from tinygpt.core.run.schedule import learning_rate
 from tinygpt.core.run.validation import validate
@@ -77,6 +77,9 @@ class Trainer:
         self.began = host.now()
         self.sampling = 0.0  # seconds that went into samples
         self.exploded = 0
+        self.clock = 0.0  # since when the steps count that are read next
+        self.under_way = 0  # under way
+        self.passed: list[tuple[int, Any]] = []  # validations under way behind a step, as the engine knows them
         self.last = self.progress.as_dict()  # where the run stood at its "last" checkpoint
         self.keep_every = config.train.keep_every if host.keeps("kept") else 0
         # A state, where the run stood with it, and what to save it as.
@@ -146,9 +149,9 @@ class Trainer:
     async def stops(self, halted: bool = False) -> bool:
         return bool(await self.engine.agree(halted or self.host.should_stop()))
 
-    def steps_until_due(self) -> int:
-        """To the next event; one to prove a state."""
-        train, step = self.config.train, self.progress.step
+    def steps_until_due(self, step: int) -> int:
+        """From that step to the next event; one to prove a state."""
+        train = self.config.train
         if self.unproven is not None:
             return 1
         steps = train.steps - step
@@ -176,21 +179,60 @@ class Trainer:
         """
         if await self.stops():  # it came while nothing ran that could have heard it
             return True
-        first = self.progress.step
-        began = clock = self.host.now()
-        left = self.steps_until_due()
-        steps = self.block_steps(left)
-        done = await self.engine.train(steps)
-        while self.engine.ahead and done == steps < left and self.goes_on(began):
-            left -= done
+        first = asked = self.progress.step
+        began = self.clock = self.host.now()
+        self.under_way, self.passed = 0, []
+        left = self.steps_until_due(asked)
+        halted = False
+        while not halted:
             steps = self.block_steps(left)
             done = await self.engine.train(steps)
-            clock = self.take(await self.engine.read_metrics(BLOCKS_AHEAD), clock)
-        self.take(await self.engine.read_metrics(), clock)
+            self.under_way += 1 if done else 0
+            await self.read(BLOCKS_AHEAD if self.engine.ahead else 0)
+            asked += done
+            left -= done
+            halted = done < steps
+            if not self.engine.ahead or not self.goes_on(began) or (left == 0 and not self.passes(asked)):
+                break
+            if left == 0 and not halted:
+                halted = not await self.validate_ahead(asked)
+                left = self.steps_until_due(asked)
+        await self.read(0)
         self.keep_pace(self.progress.step - first, self.host.now() - began)
-        if self.watcher is not None and done == steps:
+        if self.watcher is not None and not halted:
             await self.watch(self.watcher, self.progress.step)
-        return await self.stops(done < steps)
+        return await self.stops(halted)
+
+    def passes(self, step: int) -> bool:
+        """Whether steps behind this one can be asked for before its validation is read: nothing else is due here, and
+        nothing waits for what the validation says."""
+        train, host = self.config.train, self.host
+        awaited = self.exam or self.pace or self.watcher or self.unproven or train.patience or host.keeps("best")
+        if awaited or step >= train.steps or due(step, self.keep_every):
+            return False
+        if self.validates_at(step) and self.batch_rate.fitting(HEARD, train.eval_batches) < train.eval_batches:
+            return False  # it is long, or nobody knows: a stop must be heard in its midst
+        samples = due(step, train.sample_every) and self.affords_a_sample()
+        return not samples and not host.checkpoint_due(step, train.checkpoint_every)
+
+    async def validate_ahead(self, step: int) -> bool:
+        """Have the validation made that is due at this step, if one is; False where a stop came into it."""
+        if self.validates_at(step):
+            batches = self.config.train.eval_batches
+            if await self.engine.validate(0, batches) < batches:
+                return False
+            self.passed.append((step, self.engine.begin_validation()))
+        return True
+
+    async def read(self, leave: int) -> None:
+        """Take note of the blocks under way but the last so many, and of the validations behind them."""
+        while self.under_way > leave:
+            self.under_way -= 1
+            self.take(await self.engine.read_metrics(self.under_way))
+            if self.passed and self.passed[0][0] == self.progress.step:
+                loss = await self.engine.end_validation(self.passed.pop(0)[1])
+                self.clock = self.host.now()
+                self.judge(loss)
 
     async def watch(self, watcher: "Watcher", step: int) -> None:
         """What the step that was done last has left in the tensors that are watched."""
@@ -202,17 +244,15 @@ class Trainer:
         host = self.host
         return host.now() - began < STRETCH_SECONDS and not host.should_stop() and not host.waiting()
 
-    def take(self, metrics: "list[Any]", since: float) -> float:
-        """Note steps, which were done since then; from when on those count that come next."""
+    def take(self, metrics: "list[Any]") -> None:
         if not metrics:
-            return since
-        now = self.host.now()
-        self.step_rate.add(len(metrics), now - since)
+            return
+        since, self.clock = self.clock, self.host.now()
+        self.step_rate.add(len(metrics), self.clock - since)
         self.progress.step += len(metrics)
         self.progress.tokens_seen += len(metrics) * self.tokens_per_step
         self.progress.validation_due = self.validates_at(self.progress.step)
         self.report(metrics)
-        return now
 
     def keep_pace(self, done: int, seconds: float) -> None:
         """Give the run another length where the one it has does not fit its time. No step is under way."""
@@ -268,17 +308,26 @@ class Trainer:
 
         None: a stop came into it. Nothing of it counts then, and the run that goes on from here begins with it.
         """
-        progress = self.progress
         loss = await validate(self.engine, self.stops, self.host.now, self.batch_rate)
         if loss is None:
             return None
+        self.require_finite(loss)
+        if self.exam is None:
+            return self.judge(loss)
+        right = await self.examine(self.exam, last)
+        return None if right is None else self.judge(loss, right)
+
+    def require_finite(self, loss: float) -> None:
         if not math.isfinite(loss):
-            raise self.diverged(progress.step, f"the validation loss is {loss}")
+            raise self.diverged(self.progress.step, f"the validation loss is {loss}")
+
+    def judge(self, loss: float, right: int | None = None) -> bool:
+        """Take note of a validation, and of how many questions were answered right; whether the model is the best so
+        far."""
+        self.require_finite(loss)
+        progress = self.progress
         best = progress.best_val is None or loss < progress.best_val
-        if self.exam is not None:
-            right = await self.examine(self.exam, last)
-            if right is None:
-                return None
+        if right is not None:
             before = progress.best_right
             best = before is None or right > before or (right == before and best)
             progress.best_right = right if best else before
