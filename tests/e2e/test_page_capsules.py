@@ -20,6 +20,7 @@ from cli_helpers import CALM, TINY, succeed, tinygpt
 pytestmark = pytest.mark.xdist_group("page-kept")
 
 HOSTILE = "<img src=x onerror=alert>"
+SHAKESPEARE = Path(__file__).parents[2] / "tinygpt" / "zoo" / "models" / "shakespeare-small.tinygpt"
 POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
 
 
@@ -31,8 +32,9 @@ def share(page: Page, folder: Path) -> Path:
     return file
 
 
-def replay(page: Page, capsule: Path, steps: int) -> None:
+def replay(page: Page, capsule: Path, steps: int, begin: str = "its start values") -> None:
     page.get_by_label("Open a capsule").set_input_files(capsule)
+    page.locator("select[name=from]").select_option(begin)
     page.locator("input[name=replayed]").fill(str(steps))
     page.locator("input[name=replayed]").blur()
     press(page, "Replay")
@@ -61,6 +63,14 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     )
     assert step(page) == 60
 
+    # Any stretch of it: behind a step that is kept here, or a file.
+    kept = page.locator("select[name=from] option").filter(has_text="kept of").first
+    first = int(kept.inner_text().split()[1].rstrip(","))
+    replay(page, mine, 60, kept.inner_text())
+    expect(page.get_by_role("status")).to_contain_text(
+        f"Exactly equal. All {60 - first} losses are exactly what the capsule tells, and so are the weights at the end."
+    )
+
     forged = tmp_path / "forged.json"
     stated = json.loads(mine.read_text())
     forged.write_text(json.dumps({**stated, "losses": [loss * 0.99 for loss in stated["losses"]]}))
@@ -86,7 +96,22 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     text = tmp_path / "other.txt"
     text.write_text(POEM[::-1])
     run = tmp_path / "run"
-    succeed("train", *TINY, *CALM, "--steps", "30", "--file", text, "--engine", "native", "--out", run, "-q")
+    succeed(
+        "train",
+        *TINY,
+        *CALM,
+        "--steps",
+        "30",
+        "--keep-every",
+        "20",
+        "--file",
+        text,
+        "--engine",
+        "native",
+        "--out",
+        run,
+        "-q",
+    )
     theirs = run / "capsule.json"
     succeed("capsule", run)
     page.get_by_label("Open a capsule").set_input_files(theirs)
@@ -99,6 +124,14 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     press(page, "Replay")
     agreed = page.locator("[data-agree=true]")
     expect(agreed).to_contain_text("30")
+    page.locator("select[name=from]").select_option("a model file of the run")
+    expect(page.get_by_role("button", name="Replay", exact=True)).to_be_disabled()
+    page.get_by_label("A model file of the run", exact=True).set_input_files(run / "checkpoints" / "step-000020.tinygpt")
+    press(page, "Replay")
+    expect(agreed).to_contain_text("10")
+    page.get_by_label("A model file of the run", exact=True).set_input_files(SHAKESPEARE)
+    press(page, "Replay")
+    expect(page.get_by_role("alert").last).to_contain_text("is another model than the capsule's")
     assert tinygpt("replay", theirs, "--file", text, "--threads", "1").exit_code == 0
 
 

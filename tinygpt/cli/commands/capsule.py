@@ -15,7 +15,7 @@ from tinygpt.cli.corpora import choose_data, open_corpus, open_texts
 from tinygpt.cli.models import open_model, with_reason
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
-from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_text, stretch
+from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_start, require_text, stretch
 from tinygpt.core.capsule.content import (
     LARGEST_FILE,
     Capsule,
@@ -209,10 +209,7 @@ def tell(output: Output, stated: Capsule, replayed: Replayed) -> None:
 
 def begin_with(path: Path, stated: Capsule) -> Checkpoint:
     checkpoint = open_model(path)
-    if checkpoint.config.model != stated.config.model:
-        raise TinyGPTError(f"{path} is another model than the capsule's; give a checkpoint of its run")
-    if not checkpoint.state.slots:
-        raise TinyGPTError(f"{path} holds weights alone, and nothing of the optimizer to go on with; give another")
+    require_start(stated, str(path), checkpoint.config.model, list(checkpoint.state.slots))
     return checkpoint
 
 

@@ -11,6 +11,7 @@ from tinygpt.core.capsule.content import Capsule, stride_of
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.op import bits_float, float_bits
 from tinygpt.core.ops.record import RING
+from tinygpt.core.optimizers import check_slots
 from tinygpt.core.run.rate import Rate
 from tinygpt.core.run.trainer import BLOCK_SECONDS
 
@@ -57,6 +58,15 @@ def require_text(capsule: Capsule, sha256: str, size: int) -> None:
         )
     if size != text.bytes:
         raise TinyGPTError(f"the text has {size:,} bytes, and the capsule states {text.bytes:,}: it is damaged")
+
+
+def require_start(capsule: Capsule, what: str, model: "Any", slots: "Sequence[str]") -> None:
+    """Refuse a checkpoint that the run cannot go on from."""
+    if model != capsule.config.model:
+        raise TinyGPTError(f"{what} is another model than the capsule's; give a checkpoint of its run")
+    if not slots:
+        raise TinyGPTError(f"{what} holds weights alone, and nothing of the optimizer to go on with; give another")
+    check_slots(capsule.config.train, list(slots))
 
 
 def stretch(capsule: Capsule, first: int, steps: "int | None") -> int:

@@ -4,7 +4,7 @@ session.py; web/src/engine/capsules.ts is the other side."""
 import json
 
 from tinygpt import __version__
-from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_text, stretch
+from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_start, require_text, stretch
 from tinygpt.core.capsule.content import (
     Capsule,
     TextFacts,
@@ -17,7 +17,8 @@ from tinygpt.core.capsule.content import (
 from tinygpt.core.config import run_config_of
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, check_depth
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState, check_depth
 from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
@@ -65,17 +66,23 @@ def one_device(devices: "list[str]") -> str:
 
 
 class Replay:
-    """A stretch of a capsule's run, from its start, on an engine of its own.
+    """A stretch of a capsule's run on an engine of its own.
 
-    The request: `capsule`, as JavaScript's JSON reader took it; `steps` to replay (none: all); of the GPU to plan for
-    `device`, else WebAssembly is.
+    The request: `capsule`, as JavaScript's JSON reader took it; `from`, a file of the run as tab/file.py states it,
+    with its `name` (none: its start); `steps` to replay (none: all that are left); of the GPU to plan for `device`,
+    else WebAssembly is.
     """
 
     def __init__(self, request: str) -> None:
         asked = json.loads(request)
         self.capsule = read_capsule(asked["capsule"])
         check_depth(self.capsule.config.model)
-        self.last = stretch(self.capsule, 0, asked.get("steps"))
+        self.first, self.slots = 0, 0
+        begun = asked.get("from")
+        if begun is not None:
+            require_start(self.capsule, begun["name"], run_config_of(begun["config"]).model, begun["slots"])
+            self.first, self.slots = begun["progress"]["step"], len(begun["slots"])
+        self.last = stretch(self.capsule, self.first, asked.get("steps"))
         self.machine = TabMachine(asked.get("device"))
         self.page: Any = None
 
@@ -97,18 +104,42 @@ class Replay:
             }
         )
 
+    def stops(self, runs: str) -> str:
+        """Of runs as the library has them, where this one can be begun behind: {"run", "title", "step"} each."""
+        found = []
+        for run in json.loads(runs):
+            for stop in run["stops"] if self.is_of(run) else []:
+                if 0 < stop["step"] < self.capsule.steps:
+                    found.append({"run": run["id"], "title": run["title"], "step": stop["step"]})
+        return json.dumps(found)
+
+    def is_of(self, run: "dict[str, Any]") -> bool:
+        """Whether a run has the capsule's text and settings; only its length may be another."""
+        capsule = self.capsule
+        try:
+            config = run_config_of(run["config"])
+        except TinyGPTError:
+            return False  # of another version
+        same = config.replace(steps=capsule.config.train.steps) == capsule.config
+        return same and bool(run["text"]["sha256"] == capsule.text.sha256)
+
     def check_text(self, sha256: str, size: int) -> None:
         require_text(self.capsule, sha256, size)
 
-    async def run(self, page: "Any", text: "Any") -> str:
-        """`text` is the part that is trained on. Every block is told of by an event.
+    async def run(self, page: "Any", text: "Any", state: "Any") -> str:
+        """`text` is the part that is trained on, `state` what it begins with (null: start values). Every block is told
+        of by an event.
 
         JSON: the verdict, or the sentence of an error.
         """
         self.page = self.machine.page = page
         capsule = self.capsule
         try:
-            engine = TabEngine(capsule.config, self.machine, None)
+            begun = None
+            if self.first:
+                size = 4 * (1 + self.slots) * parameter_count(capsule.config.model)
+                begun = TabState(self.first, Held(state, size))
+            engine = TabEngine(capsule.config, self.machine, begun)
             await engine.load_corpus(Held(text, capsule.text.train), Held(page.zeros(0), 0))
             comparison = Comparison(capsule, __version__, engine.describe())
 
@@ -117,7 +148,7 @@ class Replay:
                 page.emit(json.dumps({"event": "replayed", "rows": rows}))
 
             page.emit(json.dumps({"event": "replaying", "engine": engine.describe(), "steps": self.last}))
-            reached = await replay(engine, capsule.lengths, 0, self.last, page.now, told)
+            reached = await replay(engine, capsule.lengths, self.first, self.last, page.now, told)
             whole = reached == capsule.steps
             weights = await page.digest(json.dumps(engine.vector_places("weights"))) if whole else None
             verdict = comparison.verdict(None if weights is None else str(weights))

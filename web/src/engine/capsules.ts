@@ -1,7 +1,7 @@
 // Capsules, see docs/capsule.md: one of a run that is kept, and one that is replayed. What is in them is core/capsule's.
 import { digest, type Shelf } from "../storage/shelf.ts";
 import { jsonText, ModelFile } from "./modelfile.ts";
-import type { CapsuleFacts, CoreEvent, ToWorker, Verdict } from "./protocol.ts";
+import type { CapsuleFacts, CoreEvent, KeptStep, Shelved, ToWorker, Verdict } from "./protocol.ts";
 import { type Python, type Replay, sentence } from "./python.ts";
 import { Trial } from "./trial.ts";
 
@@ -54,20 +54,31 @@ function opened(capsule: Bytes, python: Python, more: object = {}): { replay: Re
   return { replay, facts: JSON.parse(replay.facts()) as CapsuleFacts };
 }
 
-export async function inspected(capsule: Bytes, shelf: Shelf, python: Python): Promise<{ facts: CapsuleFacts; kept: boolean }> {
-  const { facts } = opened(capsule, python);
-  return { facts, kept: (await shelf.text(facts.text.sha256)) !== null };
+export async function inspected(capsule: Bytes, shelf: Shelf, python: Python): Promise<{ facts: CapsuleFacts; kept: boolean; stops: KeptStep[] }> {
+  const { replay, facts } = opened(capsule, python);
+  const runs = await Promise.all((await shelf.ids()).map((id) => shelf.folder(id).facts<Shelved>()));
+  const stops = JSON.parse(replay.stops(JSON.stringify(runs.filter(Boolean)))) as KeptStep[];
+  return { facts, kept: (await shelf.text(facts.text.sha256)) !== null, stops };
+}
+
+/** What a replay begins with: its file, and what it is called. */
+async function begun(from: KeptStep | File, shelf: Shelf, { reader }: Python): Promise<{ name: string; file: ModelFile }> {
+  if (from instanceof File) return { name: from.name, file: await ModelFile.open(new Uint8Array(await from.arrayBuffer()), reader) };
+  const found = await shelf.folder(from.run).model(from.step);
+  if (!found) throw new Error(`step ${from.step} of ${from.title} is no longer kept; begin with another`);
+  return { name: `step ${from.step} of ${from.title}`, file: await ModelFile.open(found.bytes, reader) };
 }
 
 export async function replayed(asked: Extract<ToWorker, { type: "replay" }>, shelf: Shelf, python: Python): Promise<Verdict> {
   const trial = await Trial.on(asked.engine, asked.threads);
   return trial.answer<Verdict>(async () => {
-    const { steps } = asked;
-    const { replay, facts } = opened(asked.capsule, python, { steps, ...trial.device() });
+    const { steps, from } = asked;
+    const start = from && (await begun(from, shelf, python));
+    const { replay, facts } = opened(asked.capsule, python, { steps, from: start && { name: start.name, ...start.file.origin }, ...trial.device() });
     const text = asked.text ?? (await shelf.text(facts.text.sha256));
     if (!text) throw new Error(`the run learnt from ${facts.text.name}, which is not here; choose that text`);
     const sha256 = await digest(text);
     sentence(() => replay.check_text(sha256, text.length));
-    return replay.run(trial, text.subarray(0, facts.trainBytes));
+    return replay.run(trial, text.subarray(0, facts.trainBytes), start && start.file.body());
   });
 }

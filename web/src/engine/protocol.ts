@@ -127,9 +127,10 @@ export type ToWorker =
   | { type: "share"; run: string } // its capsule, answered by "exported"
   | { type: "inspect"; capsule: Uint8Array<ArrayBuffer> } // a capsule's file, answered by "inspected"
   | {
-      type: "replay"; // the first steps of a capsule's run, or all; events follow, then "judged"
+      type: "replay"; // a stretch of a capsule's run; events follow, then "judged"
       capsule: Uint8Array<ArrayBuffer>;
-      steps: number | null;
+      from: KeptStep | File | null; // what it begins with: what is kept of a run, a model file, or null: start values
+      steps: number | null; // null: all that are left
       text: Uint8Array<ArrayBuffer> | null; // null: it is among those that are kept
       engine: EngineName;
       threads: number;
@@ -261,6 +262,13 @@ export interface CapsuleFacts {
   version: string;
   steps: number;
   curve: [step: number, loss: number][];
+}
+
+/** A state that is kept of a run. */
+export interface KeptStep {
+  run: string;
+  title: string;
+  step: number;
 }
 
 /** Whether the losses of a replay agree with the capsule's, whether exactly, and a sentence. */
@@ -405,7 +413,7 @@ export type FromWorker =
   | ({ type: "visited" } & Visited)
   | { type: "measuring"; engine: EngineName; round: number; done: number; of: number } // which of the readings comes next
   | ({ type: "measured" } & Measured)
-  | { type: "inspected"; facts: CapsuleFacts; kept: boolean } // whether its text is among those that are kept
+  | { type: "inspected"; facts: CapsuleFacts; kept: boolean; stops: KeptStep[] } // whether its text is kept, and where it can be begun behind
   | ({ type: "judged" } & Verdict)
   | ({ type: "checked" } & CheckedFile)
   | ({ type: "saved" } & SavedFile)

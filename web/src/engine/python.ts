@@ -135,9 +135,10 @@ export interface Measure {
 
 export interface Replay {
   facts(): string; // CapsuleFacts
+  stops(runs: string): string; // KeptStep[]
   check_text(sha256: string, size: number): void;
-  /** `text`: what of it is trained on. The answer is a Verdict, or an error. */
-  run(page: TrialPage, text: Uint8Array): Promise<string>;
+  /** `text`: what of it is trained on; `state`: what it begins with. The answer is a Verdict, or an error. */
+  run(page: TrialPage, text: Uint8Array, state: Uint8Array | null): Promise<string>;
 }
 
 /** What Python may ask of its surroundings while it tries something. */

@@ -1,7 +1,7 @@
 // A capsule that was opened, and its replay, in a worker of its own: the model in hand stays where it is.
 import { corpus } from "../lib/corpus";
 import { site, type SiteCorpus } from "../lib/site";
-import type { CapsuleFacts, CoreEvent, FromWorker, ToWorker, Verdict } from "../engine/protocol";
+import type { CapsuleFacts, CoreEvent, FromWorker, KeptStep, ToWorker, Verdict } from "../engine/protocol";
 import type { Machine } from "./kinds";
 import { openWorker } from "./worker";
 
@@ -14,11 +14,12 @@ export class Replay {
   facts = $state.raw<CapsuleFacts | null>(null);
   kept = $state(false); // its text is in this browser
   text = $state<File | null>(null); // where the user has it
+  stops = $state.raw<KeptStep[]>([]); // that this browser has of the run
   running = $state(false);
   engine = $state(""); // that replays, in words
   compiled = $state.raw<{ made: number; of: number } | null>(null); // while a GPU's kernels are
   rows = $state.raw<Row[]>([]);
-  goal = $state(0); // steps
+  goal = $state(0); // the last step to replay
   verdict = $state.raw<Verdict | null>(null);
   problem = $state("");
 
@@ -37,6 +38,7 @@ export class Replay {
     this.problem = "";
     this.name = file.name;
     this.text = null;
+    this.stops = [];
     if (file.size > LARGEST) {
       this.problem = `${file.name} is no capsule: it has more than a megabyte.`;
       return;
@@ -50,17 +52,18 @@ export class Replay {
     this.send({ type: "inspect", capsule: this.capsule });
   }
 
-  async start(steps: number, { engine, threads }: Machine): Promise<void> {
+  /** So many steps, or all that are left, behind what it begins with: what is kept of it, a model file, or null: its start. */
+  async start(steps: number | null, from: KeptStep | File | null, { engine, threads }: Machine): Promise<void> {
     if (!this.capsule) return;
     this.verdict = null;
     this.rows = [];
     this.problem = this.engine = "";
     this.compiled = null;
     this.running = true;
-    this.goal = steps;
+    this.goal = 0;
     try {
       const text = await this.found();
-      if (this.running) this.send({ type: "replay", capsule: this.capsule, steps, text, engine, threads });
+      if (this.running) this.send({ type: "replay", capsule: this.capsule, from, steps, text, engine, threads });
     } catch (fault) {
       this.fail(fault instanceof Error ? fault.message : String(fault));
     }
@@ -91,6 +94,7 @@ export class Replay {
     if (message.type === "inspected") {
       this.facts = message.facts;
       this.kept = message.kept;
+      this.stops = message.stops;
     } else if (message.type === "progress") this.compiled = message;
     else if (message.type === "event") this.note(message.event);
     else if (message.type === "judged") {
@@ -100,7 +104,7 @@ export class Replay {
   }
 
   private note(event: CoreEvent): void {
-    if (event.event === "replaying") this.engine = event.engine;
+    if (event.event === "replaying") [this.engine, this.goal] = [event.engine, event.steps];
     else if (event.event === "replayed") this.rows = [...this.rows, ...event.rows];
   }
 
