@@ -126,7 +126,9 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     expect(agreed).to_contain_text("30")
     page.locator("select[name=from]").select_option("a model file of the run")
     expect(page.get_by_role("button", name="Replay", exact=True)).to_be_disabled()
-    page.get_by_label("A model file of the run", exact=True).set_input_files(run / "checkpoints" / "step-000020.tinygpt")
+    page.get_by_label("A model file of the run", exact=True).set_input_files(
+        run / "checkpoints" / "step-000020.tinygpt"
+    )
     press(page, "Replay")
     expect(agreed).to_contain_text("10")
     page.get_by_label("A model file of the run", exact=True).set_input_files(SHAKESPEARE)

@@ -80,6 +80,31 @@ def test_a_setting_that_cannot_be_is_pointed_at(open_page: OpenPage) -> None:
         page.locator(f"input[name={name}]").fill("")
 
 
+def test_how_long_a_run_takes_is_measured_before_it_begins(open_page: OpenPage, odd_file: Path) -> None:
+    """A new one, one of the model in hand, and one that teaches it."""
+    page = open_page()
+
+    def asked(learn: str = "") -> str:
+        press(page, "How long will it take?")
+        told = rf"About \d.* here \(\d.* ms for a step, measured\); [\d.]+K? parameters{learn}, \d.* of memory\."
+        expect(page.locator("[data-estimate]")).to_have_text(re.compile(told))
+        return page.locator("[data-estimate]").inner_text()
+
+    page.get_by_label("tiny", exact=True).check()
+    new = asked()
+    page.locator("input[name=steps]").fill("200")
+    expect(page.locator("[data-estimate]")).not_to_contain_text("About")  # that of another run
+    assert asked() != new
+    load(page, odd_file)
+    asked()
+    press(page, "Teach it another text …")
+    page.get_by_label("Your own").check()
+    page.get_by_label("Text to learn from").fill("Something else. " * 40)
+    expect(page.locator("[data-fact=adapter]")).to_contain_text("numbers learn")
+    asked(" learn")
+    assert step(page) == 40 and page.locator("[data-phase=idle]").count() == 1
+
+
 def test_train_is_in_view_and_sizes_have_one_unit(open_page: OpenPage) -> None:
     page = open_page()
     page.set_viewport_size({"width": 1280, "height": 900})

@@ -3,8 +3,12 @@
 import json
 
 from tinygpt.core.budget.measure import duration, measure
+from tinygpt.core.config import run_config_of
 from tinygpt.core.corpus import validates
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.optimizers import slot_names
+from tinygpt.core.run.progress import Progress
 from tinygpt.core.tab.engine import Held, TabEngine
 from tinygpt.core.tab.session import Session
 from tinygpt.core.wording import in_labels
@@ -17,10 +21,14 @@ MEASURED_SECONDS = 1.0  # of steps
 
 
 class Estimate:
-    """Of a session's request for a new run; `plan` is the session's, and takes no memory."""
+    """Of a session's request for a run: a new one or, with {"config", "step"} of the model `inHand`, that which goes on
+    from there, or by `lora` teaches it. How fast it is does not depend on its weights, so none are taken.
+
+    `plan` is the session's, and takes no memory.
+    """
 
     def __init__(self, request: str) -> None:
-        self.session = Session(request)
+        self.session = Session(json.dumps(request_of(json.loads(request))))
         self.plan = self.session.plan
 
     async def measure(self, page: "Any", train: "Any", val: "Any") -> str:
@@ -30,10 +38,27 @@ class Estimate:
         machine.page = page
         validating = validates(config, session.val_bytes)
         try:
-            engine = TabEngine(config, machine, None)
+            frozen = 0 if session.base is None else 4 * parameter_count(config.model)
+            engine = TabEngine(config, machine, None, base=machine.zeros(frozen) if frozen else None)
             await engine.load_corpus(Held(train, session.train_bytes), Held(val, session.val_bytes))
             speed = await measure(engine, began, page.now, MEASURED_SECONDS, validating)
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})
-        seconds = duration(config, 0, validating, speed)
+        seconds = duration(config, session.progress.step, validating, speed)
         return json.dumps({"seconds": seconds, "ms": 1000 * speed.step})
+
+
+def request_of(asked: "dict[str, Any]") -> "dict[str, Any]":
+    """Of an estimate's request, a session's."""
+    hand = asked.get("inHand")
+    if hand is None:
+        return asked
+    config = run_config_of(hand["config"])
+    if asked.get("lora") is None:
+        progress = Progress()
+        progress.step = hand["step"]
+        origin = {"config": hand["config"], "progress": progress.as_dict(), "slots": list(slot_names(config.train))}
+        asked["from"] = dict(origin, adapter={"name": "", "baseSha256": ""})
+    if config.lora is not None or asked.get("lora") is not None:
+        asked["base"] = {"config": hand["config"], "sha256": ""}
+    return asked

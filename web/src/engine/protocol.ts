@@ -109,10 +109,12 @@ export type ToWorker =
       file?: ModelBytes; // whose model it is, from now on; absent: the worker's, or the last file's
     }
   | {
-      type: "estimate"; // what a new run would take; answered by "estimated" or "unestimated"
+      type: "estimate"; // what a run would take; answered by "estimated" or "unestimated"
       id: number;
-      preset: string;
+      preset: string; // of a new run
       recipe: string;
+      inHand: { config: RunConfig; step: number } | null; // the model that goes on or, with `lora`, is taught
+      lora: Changes | null;
       changes: Changes;
       text: Uint8Array<ArrayBuffer> | string; // as of "start"
       engine: EngineName;

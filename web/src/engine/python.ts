@@ -27,6 +27,12 @@ export interface Request {
   kept?: { records: (string | null)[]; snapshots: (string | null)[]; durable: boolean }; // what the run's folder holds
 }
 
+/** What tab/estimate.py is asked for: a new run, or one of the model in hand. */
+export interface EstimateRequest extends Pick<Request, "preset" | "recipe" | "changes" | "bytes" | "device"> {
+  inHand: { config: RunConfig; step: number } | null;
+  lora: Request["changes"] | null;
+}
+
 /** What tab/budget.py is asked for. */
 export interface BudgetRequest extends Pick<Request, "device"> {
   seconds: number;
@@ -179,7 +185,7 @@ interface EstimateModule {
 export interface Python {
   session(request: Request): Session;
   budget(request: BudgetRequest): Budget;
-  estimate(request: Request): Estimate;
+  estimate(request: EstimateRequest): Estimate;
   reader: Reader; // of .tinygpt files
   capsules: Capsules;
   measure: Measure;
