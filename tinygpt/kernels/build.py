@@ -166,8 +166,10 @@ def source_digest(*more: object) -> str:
     return digest.hexdigest()[:16]
 
 
-def cached(stem: str, suffix: str, command: list[str], link: list[str] | None = None) -> Path:
-    """What the command makes of the unit, from the cache if it is there and whole.
+def cached(
+    stem: str, suffix: str, command: list[str], link: list[str] | None = None, source: str | None = None
+) -> Path:
+    """What the command makes of the unit, or of another source, from the cache if it is there and whole.
 
     A file's name ends with the digest of its content: to map a damaged one into memory may kill the process.
     """
@@ -177,7 +179,7 @@ def cached(stem: str, suffix: str, command: list[str], link: list[str] | None = 
             return path
         with suppress(OSError):  # Windows deletes no file that a process has loaded
             path.unlink()
-    content = compile_unit(command, link)
+    content = compile_unit(command, link, source or unit())
     made = folder / f"{stem}-{digest_of(content)}{suffix}"
     write_atomically(made, content)
     return made
@@ -187,8 +189,8 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-def compile_unit(command: list[str], link: list[str] | None = None) -> bytes:
-    """Run the C++ compiler over the unit.
+def compile_unit(command: list[str], link: list[str] | None, text: str) -> bytes:
+    """Run the C++ compiler over a text.
 
     With `link`, the command is to give an object file, and `link` is the command that takes it on.
     """
@@ -198,7 +200,7 @@ def compile_unit(command: list[str], link: list[str] | None = None) -> bytes:
         temporary = Path(folder)
         (temporary / "args.h").write_text(args_header())
         source = temporary / "unit.cpp"
-        source.write_text(unit())
+        source.write_text(text)
         made = temporary / "unit.made"
         compiled = made if link is None else temporary / "unit.o"
         build([*command, f"-I{temporary}", f"-I{HERE}", str(source), "-o", str(compiled)], temporary)

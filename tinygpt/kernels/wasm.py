@@ -42,10 +42,14 @@ BUILDS = [Build(features, threads, 32) for features in FEATURES for threads in (
 BUILDS += [Build(features, threads, 64) for features in ("simd", "relaxed") for threads in (False, True)]
 
 
+def compiler_flags(build: Build) -> list[str]:
+    cpu = BASELINE + FEATURES[build.features] + ("+atomics" if build.threads else "")
+    return [*COMMON_FLAGS, f"--target=wasm{build.bits}-freestanding", f"-mcpu={cpu}", "-DLANES=4", "-c"]
+
+
 def compile_wasm(build: Build) -> Path:
     """The module, compiled if it is not cached."""
-    cpu = BASELINE + FEATURES[build.features] + ("+atomics" if build.threads else "")
-    flags = [*COMMON_FLAGS, f"--target=wasm{build.bits}-freestanding", f"-mcpu={cpu}", "-DLANES=4", "-c"]
+    flags = compiler_flags(build)
     link = ["wasm-ld", "--no-entry", "--import-memory", "--strip-all", f"-zstack-size={STACK}"]
     link += [f"--export={name}" for name in ("tg_run", "__stack_pointer", "__heap_base")]
     link += ["-mwasm64"] if build.bits == 64 else []
