@@ -122,6 +122,7 @@ def test_every_kernel_equals_the_specification(gpu_chromium, cases):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_other_shape_equals_the_specification(gpu_chromium, cases):
     buffers, pipelines, _, others = cases
     check(gpu_chromium, buffers, pipelines, others)
