@@ -56,5 +56,7 @@ def test_a_training_step_has_nothing_to_guard(monkeypatch):
         pytest.skip("Chromium is not installed")
     monkeypatch.setenv("TINYGPT_WEBGPU_ADAPTER", "swiftshader")
     found = measure(["tiny", "small", "tiny:modern"])
-    assert {"linear_backward 32×32, 2 teams", "linear 64×64", "attention_backward", "layernorm"} <= set(found)
+    assert {"linear_backward 32×32, 2 teams", "normed_linear 64×64", "attention_backward", "layernorm_backward"} <= set(
+        found
+    )
     assert {kernel: guards for kernel, guards in found.items() if guards[:3] != (0, 0, 0)} == {}
