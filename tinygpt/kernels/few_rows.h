@@ -93,10 +93,11 @@ INLINE void load_together(const i8* p, vec (&to)[SUMS]) {
 #endif
 
 // ROWS rows of x [depth] times LANES rows of b, of which `rows` are there. Each sum has the same order whatever ROWS is.
-// Rows of b that come later are asked for: no CPU sees them coming beyond the end of a page.
+// Rows of b that come later are asked for: no CPU sees them coming beyond the end of a page. (Products leave as floats:
+// within a template a vector's type forgets that it may lie anywhere.)
 template <int ROWS, class W>
 __attribute__((noinline)) static void dot_products(const float* x, const W* b, i64 rows, i64 depth,
-                                                   vec (&products)[ROWS]) {
+                                                   float (&products)[ROWS][LANES]) {
   constexpr int WIDE = ABREAST == 1 || ROWS == 1 ? ABREAST : 4;
   constexpr i64 LINE_WEIGHTS = CACHE_LINE * sizeof(float) / sizeof(W);
   vec sums[ROWS][LANES];
@@ -146,7 +147,7 @@ __attribute__((noinline)) static void dot_products(const float* x, const W* b, i
   for (int r = 0; r < ROWS; r++) {
     transpose(sums[r]);
     for (int i = 1; i < LANES; i++) sums[r][0] += sums[r][i];
-    products[r] = sums[r][0] * (1 / UNIT<W>);
+    store(products[r], sums[r][0] * (1 / UNIT<W>));
   }
 }
 
@@ -157,14 +158,14 @@ static void multiply_few_rows(Team& team, const float* a, const W* b, i64 rows, 
   each_vec(mine.begin * LANES, min_of(mine.end * LANES, cols), [&](i64 col, auto lanes) {
     i64 row = 0;
     for (; row + TOGETHER <= rows; row += TOGETHER) {
-      vec products[TOGETHER];
+      float products[TOGETHER][LANES];
       dot_products(a + row * depth, b + col * depth, cols - col, depth, products);
-      for (int r = 0; r < TOGETHER; r++) take(row + r, col, lanes, products[r]);
+      for (int r = 0; r < TOGETHER; r++) take(row + r, col, lanes, load(products[r]));
     }
     for (; row < rows; row++) {
-      vec products[1];
+      float products[1][LANES];
       dot_products(a + row * depth, b + col * depth, cols - col, depth, products);
-      take(row, col, lanes, products[0]);
+      take(row, col, lanes, load(products[0]));
     }
   });
 }
