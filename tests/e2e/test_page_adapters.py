@@ -141,7 +141,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
 ) -> None:
     file = trained(tmp_path / "toy.tinygpt", 5)
     base = load_tinygpt(file)
-    config = config_of(file, 700)
+    config = config_of(file, 2000)
     page = open_page()
     teach(page, file, config)
     wait_for_step(page, 50)
@@ -151,7 +151,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     expect(page.get_by_role("region", name="The run before")).to_contain_text("toy taught your own text was at step ")
     go_on_from_there(page)
     finished(page)
-    assert step(page) == 700
+    assert step(page) == 2000
     note = page.locator("[data-stat=validation] .note")
     expect(note).to_have_text(f"base {loss_of_base(config, base):.3f}")
     assert float(stat(page, "validation")) < 1 < float(note.inner_text().removeprefix("base "))
@@ -166,7 +166,9 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     download.value.save_as(tmp_path / "whole.safetensors")
     kept = load_adapter(tmp_path / "whole.safetensors")
     state, progress = uninterrupted(config, base, node)
-    assert kept.run.config == config and kept.run.state.step == 700 and kept.base_sha256 == weights_sha256(base.state.w)
+    assert (
+        kept.run.config == config and kept.run.state.step == 2000 and kept.base_sha256 == weights_sha256(base.state.w)
+    )
     assert np.array_equal(kept.run.state.w, state.w)
     assert all(np.array_equal(kept.run.state.slots[name], state.slots[name]) for name in ("m", "v"))
     assert kept.run.progress.history.points == progress.history.points

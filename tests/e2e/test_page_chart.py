@@ -41,7 +41,10 @@ def test_the_chart_the_pressure_and_the_screen(open_page: OpenPage) -> None:
     expect(page.locator("[data-pressure]")).to_have_count(0)
 
     chart = page.locator("figure", has=page.get_by_label("What is drawn"))
-    pictures = {chart.screenshot()}
+    first = b""
+    while first != (first := chart.screenshot()):  # until the last steps are drawn
+        page.wait_for_timeout(100)
+    pictures = {first}
     for quantity in ("gradient norm", "learning rate", "tokens per second", "loss"):
         chart.get_by_label("What is drawn").select_option(quantity)
         pictures.add(chart.screenshot())
