@@ -47,8 +47,10 @@ def go_on_from_there(page: Page) -> None:
 def one_thread(page: Page) -> None:
     """A toy's threads would wait for each other for most of the time, on a machine that has more to do."""
     threads = page.locator("input[name=threads]")
-    if not threads.is_visible():
-        page.locator("summary", has_text="Settings").click()
+    settings = page.locator("details", has=page.locator("summary", has_text="Settings"))
+    settings.evaluate(
+        "details => { details.open = true; }"
+    )  # a click may miss it, where a model is just coming to hand
     if threads.is_enabled():
         threads.fill("1")
 

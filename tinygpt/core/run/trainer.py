@@ -78,7 +78,7 @@ class Trainer:
         self.sampling = 0.0  # seconds that went into samples
         self.exploded = 0
         self.clock = 0.0  # since when the steps count that are read next
-        self.under_way = 0  # under way
+        self.under_way = 0  # blocks that were asked for and are not read
         self.passed: list[tuple[int, Any]] = []  # validations under way behind a step, as the engine knows them
         self.last = self.progress.as_dict()  # where the run stood at its "last" checkpoint
         self.keep_every = config.train.keep_every if host.keeps("kept") else 0
@@ -311,9 +311,9 @@ class Trainer:
         loss = await validate(self.engine, self.stops, self.host.now, self.batch_rate)
         if loss is None:
             return None
-        self.require_finite(loss)
         if self.exam is None:
             return self.judge(loss)
+        self.require_finite(loss)
         right = await self.examine(self.exam, last)
         return None if right is None else self.judge(loss, right)
 

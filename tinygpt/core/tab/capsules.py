@@ -77,7 +77,8 @@ class Replay:
         asked = json.loads(request)
         self.capsule = read_capsule(asked["capsule"])
         check_depth(self.capsule.config.model)
-        self.first, self.slots = 0, 0
+        self.first = 0  # the step that it begins behind
+        self.slots = 0  # vectors beside the weights that it begins with; without any, with start values
         begun = asked.get("from")
         if begun is not None:
             require_start(self.capsule, begun["name"], run_config_of(begun["config"]).model, begun["slots"])
@@ -136,7 +137,7 @@ class Replay:
         capsule = self.capsule
         try:
             begun = None
-            if self.first:
+            if self.slots:
                 size = 4 * (1 + self.slots) * parameter_count(capsule.config.model)
                 begun = TabState(self.first, Held(state, size))
             engine = TabEngine(capsule.config, self.machine, begun)
