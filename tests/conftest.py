@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -6,11 +5,6 @@ import pytest
 from tinygpt.engines.runner import Runner, find_chromium
 
 SHARING = ("wasm", "webgpu")  # folders whose tests share a runner: one worker of pytest-xdist runs all of a folder
-
-
-def pytest_xdist_auto_num_workers():
-    """One more than there are cores: tests in browsers wait for much that takes none."""
-    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items):

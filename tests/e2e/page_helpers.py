@@ -57,8 +57,8 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
         page.context.close()
     for site in sites:
         site.__exit__(None, None, None)
-    assert not elsewhere
-    assert not complaints
+    assert not elsewhere, elsewhere
+    assert not complaints, complaints
 
 
 def is_complaint(said: ConsoleMessage, beyond: tuple[str, ...]) -> bool:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from page_helpers import OpenPage, press, stop, wait_for_step
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.xdist_group("page")
 
@@ -22,6 +22,15 @@ window.PressureObserver = class {
   disconnect() {}
 };
 """
+
+
+def still(chart: Locator) -> bytes:
+    """A picture of it once nothing moves in it any more."""
+    before, now = b"", chart.screenshot()
+    while now != before:
+        chart.page.wait_for_timeout(150)
+        before, now = now, chart.screenshot()
+    return now
 
 
 def test_the_chart_the_pressure_and_the_screen(open_page: OpenPage) -> None:
@@ -41,17 +50,14 @@ def test_the_chart_the_pressure_and_the_screen(open_page: OpenPage) -> None:
     expect(page.locator("[data-pressure]")).to_have_count(0)
 
     chart = page.locator("figure", has=page.get_by_label("What is drawn"))
-    first = b""
-    while first != (first := chart.screenshot()):  # until the last steps are drawn
-        page.wait_for_timeout(100)
-    pictures = {first}
+    pictures = {still(chart)}
     for quantity in ("gradient norm", "learning rate", "tokens per second", "loss"):
         chart.get_by_label("What is drawn").select_option(quantity)
-        pictures.add(chart.screenshot())
+        pictures.add(still(chart))
     chart.get_by_label("log loss").check()
-    pictures.add(chart.screenshot())
+    pictures.add(still(chart))
     chart.get_by_label("log steps").check()
-    pictures.add(chart.screenshot())
+    pictures.add(still(chart))
     assert len(pictures) == 6  # the first again at the end of the quantities
 
     box = chart.locator(".u-over").bounding_box()

@@ -25,7 +25,7 @@ SMALL_ODD = preset("tiny").replace(**ODD)
 LANES = [lanes for lanes in (4, 8, 16) if lanes <= cpu_lanes()]
 
 
-@pytest.mark.parametrize("name", ["small", "medium"])
+@pytest.mark.parametrize("name", ["small", pytest.param("medium", marks=pytest.mark.slow)])
 def test_fifty_steps_drift_less_than_a_thousandth_from_torch(name):
     config = preset(name)
     torch = TorchEngine(config, device="cpu", threads=1)
