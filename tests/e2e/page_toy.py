@@ -48,9 +48,8 @@ def one_thread(page: Page) -> None:
     """A toy's threads would wait for each other for most of the time, on a machine that has more to do."""
     threads = page.locator("input[name=threads]")
     settings = page.locator("details", has=page.locator("summary", has_text="Settings"))
-    settings.evaluate(
-        "details => { details.open = true; }"
-    )  # a click may miss it, where a model is just coming to hand
+    # A click may miss it, where a model is just coming to hand.
+    settings.evaluate("details => { details.open = true; }")
     if threads.is_enabled():
         threads.fill("1")
 

@@ -11,6 +11,7 @@ import pytest
 from page_helpers import OpenPage, press, step
 from playwright.sync_api import Page, expect
 
+from tinygpt import zoo
 from tinygpt.core.capsule.compare import DRIFT_LIMIT
 from tinygpt.core.capsule.content import LARGEST_FILE
 
@@ -20,7 +21,6 @@ from cli_helpers import CALM, TINY, succeed, tinygpt
 pytestmark = pytest.mark.xdist_group("page-kept")
 
 HOSTILE = "<img src=x onerror=alert>"
-SHAKESPEARE = Path(__file__).parents[2] / "tinygpt" / "zoo" / "models" / "shakespeare-small.tinygpt"
 POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
 
 
@@ -96,22 +96,8 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     text = tmp_path / "other.txt"
     text.write_text(POEM[::-1])
     run = tmp_path / "run"
-    succeed(
-        "train",
-        *TINY,
-        *CALM,
-        "--steps",
-        "30",
-        "--keep-every",
-        "20",
-        "--file",
-        text,
-        "--engine",
-        "native",
-        "--out",
-        run,
-        "-q",
-    )
+    length = ["--steps", "30", "--keep-every", "20"]
+    succeed("train", *TINY, *CALM, *length, "--file", text, "--engine", "native", "--out", run, "-q")
     theirs = run / "capsule.json"
     succeed("capsule", run)
     page.get_by_label("Open a capsule").set_input_files(theirs)
@@ -131,7 +117,7 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     )
     press(page, "Replay")
     expect(agreed).to_contain_text("10")
-    page.get_by_label("A model file of the run", exact=True).set_input_files(SHAKESPEARE)
+    page.get_by_label("A model file of the run", exact=True).set_input_files(zoo.named()["shakespeare-small"])
     press(page, "Replay")
     expect(page.get_by_role("alert").last).to_contain_text("is another model than the capsule's")
     assert tinygpt("replay", theirs, "--file", text, "--threads", "1").exit_code == 0

@@ -1,8 +1,6 @@
 // What a core can do at most: multiply-adds in registers and nothing else.
 #include "simd.h"
 
-constexpr int SUMS = 12;  // more than are under way at once, and no more than there are registers for
-
 extern "C" EXPORT float tg_peak(i32 rounds) {
   vec sums[SUMS];
   for (int i = 0; i < SUMS; i++) sums[i] = splat((float)i);

@@ -3,8 +3,8 @@
     python -m tinygpt.bench.peak
     python -m tinygpt.bench.peak --wasm      # the same in WebAssembly, in Node
 
-A loop of multiply-adds in registers, on all threads at once; the best of some turns. Sixteen threads do not reach
-sixteen times what one does: cores slow down when many compute, and some are halves of one.
+A loop of multiply-adds in registers, on all threads at once; the best of some turns. So many threads need not reach so
+many times what one does: cores may slow down when many compute, and may be halves of one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import base64
 import ctypes
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -28,8 +27,8 @@ from tinygpt.engines.runner import Runner
 from tinygpt.kernels.build import ZIG, cached, compiler, source_digest, this_machine
 from tinygpt.kernels.wasm import Build, compiler_flags
 
-SOURCE = Path(__file__).with_suffix(".cpp")
-SUMS = 12  # peak.cpp's
+SOURCE = Path(__file__).with_suffix(".cpp").read_text(encoding="utf-8")
+SUMS = 12  # more than are under way at once, and no more than there are registers for
 TURNS = 7
 SECONDS = 0.1  # of a turn
 WASM = Build("relaxed", threads=False, bits=32)
@@ -60,20 +59,15 @@ return Math.min(...times);
 """
 
 
-def digest() -> str:
-    return hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:8] + source_digest()
+def compiled(suffix: str, command: list[str], link: list[str] | None = None) -> Path:
+    command = [*command, f"-DSUMS={SUMS}"]
+    return cached(f"peak-{source_digest(command, SOURCE)}", suffix, command, link, SOURCE)
 
 
 def native() -> ctypes.CDLL:
-    target, lanes = this_machine(), cpu_lanes()
-    command, flags = compiler(target, lanes)
-    made = cached(
-        f"peak-{lanes}-{digest()}",
-        target.suffix,
-        [*command, *flags, *target.library_flags()],
-        source=SOURCE.read_text(encoding="utf-8"),
-    )
-    library = ctypes.CDLL(str(made))
+    target = this_machine()
+    command, flags = compiler(target, cpu_lanes())
+    library = ctypes.CDLL(str(compiled(target.suffix, [*command, *flags, *target.library_flags()])))
     library.tg_peak.argtypes, library.tg_peak.restype = [ctypes.c_int], ctypes.c_float
     return library
 
@@ -102,14 +96,8 @@ def native_round(threads: int) -> float:
 
 
 def wasm_round(threads: int) -> float:
-    link = ["wasm-ld", "--no-entry", "--strip-all", "--export=tg_peak"]
-    module = cached(
-        f"peak-wasm-{digest()}",
-        ".wasm",
-        [*ZIG, "c++", *compiler_flags(WASM)],
-        [*ZIG, *link],
-        SOURCE.read_text(encoding="utf-8"),
-    )
+    link = [*ZIG, "wasm-ld", "--no-entry", "--strip-all", "--export=tg_peak"]
+    module = compiled(".wasm", [*ZIG, "c++", *compiler_flags(WASM)], link)
     values = {"MODULE": base64.b64encode(module.read_bytes()).decode(), "THREADS": threads, "TURNS": TURNS}
     code = "".join(f"const {name} = {json.dumps(value)};" for name, value in {**values, "SECONDS": SECONDS}.items())
     node = Runner("node")

@@ -181,7 +181,6 @@ class Trainer:
             return True
         first = asked = self.progress.step
         began = self.clock = self.host.now()
-        self.under_way, self.passed = 0, []
         left = self.steps_until_due(asked)
         halted = False
         while not halted:
@@ -194,7 +193,7 @@ class Trainer:
             halted = done < steps
             if not self.engine.ahead or not self.goes_on(began) or (left == 0 and not self.passes(asked)):
                 break
-            if left == 0 and not halted:
+            if left == 0:
                 halted = not await self.validate_ahead(asked)
                 left = self.steps_until_due(asked)
         await self.read(0)

@@ -3,7 +3,7 @@ import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/m
 import type { Place, Player } from "./contract.ts";
 import type { DeviceFacts } from "./gpu.ts";
 import type { Origin, Reader } from "./modelfile.ts";
-import type { BudgetOption, RunConfig } from "./protocol.ts";
+import type { BudgetOption, RunConfig, ToWorker } from "./protocol.ts";
 import type { Decisions } from "../storage/shelf.ts";
 
 const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan
@@ -28,10 +28,8 @@ export interface Request {
 }
 
 /** What tab/estimate.py is asked for: a new run, or one of the model in hand. */
-export interface EstimateRequest extends Pick<Request, "preset" | "recipe" | "changes" | "bytes" | "device"> {
-  inHand: { config: RunConfig; step: number } | null;
-  lora: Request["changes"] | null;
-}
+type EstimateRequest = Pick<Request, "bytes" | "device"> &
+  Pick<Extract<ToWorker, { type: "estimate" }>, "preset" | "recipe" | "inHand" | "lora" | "changes">;
 
 /** What tab/budget.py is asked for. */
 export interface BudgetRequest extends Pick<Request, "device"> {
