@@ -12,7 +12,7 @@ CLANG_PACKAGES := clang-19 libclang-rt-19-dev llvm-19
 ASAN_NAMES := libclang_rt.asan-$(shell uname -m).so libclang_rt.asan.so
 ASAN = $(firstword $(wildcard $(foreach name,$(ASAN_NAMES),$(shell $(CLANG) -print-file-name=$(name) 2> /dev/null))))
 
-.PHONY: help setup test test-slow sanitize clang lint types web-check both-types site chromium browsers vulkan qemu train models law play wheel screenshots clean
+.PHONY: help setup test test-slow test-times mutants sanitize clang lint format types web-check site chromium browsers vulkan qemu train models law play wheel screenshots clean
 .NOTPARALLEL:  # one install makes several stamps
 
 help: ## show this list
@@ -20,8 +20,17 @@ help: ## show this list
 
 setup: .venv/test-ready web/node_modules/test-ready chromium browsers vulkan ## make .venv and install everything the checks need
 
-test: setup lint both-types site ## everything that must hold: lint, types, all tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+# Lint, types and the page's build are tests too (tests/test_sources.py), so that they run beside the others.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder --durations 20 --durations-min 1
+
+test: setup ## everything that must hold: lint, types, all tests
+	$(PYTEST) tests -m "not slow" --times=build/test-times.md
+
+test-times: ## where the time of the last `make test` went, by folder and by test
+	@cat build/test-times.md 2> /dev/null || { echo "There is no table yet: run make test first."; exit 1; }
+
+mutants: setup ## break the sources in many places, one at a time: make test must notice each time
+	$(BIN)/python tests/mutants.py
 
 test-slow: setup qemu ## the long proofs, an emulated ARM machine's among them
 	$(PIP) install xllamacpp
@@ -41,15 +50,17 @@ clang:
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tinygpt.site lint
+
+format: setup ## lay out all sources as make test wants them: ruff for Python, prettier for TypeScript and Svelte
+	$(BIN)/ruff format .
+	$(BIN)/python -m tinygpt.site format
 
 types: setup
 	$(BIN)/mypy
 
 web-check: setup
 	$(BIN)/python -m tinygpt.site check
-
-both-types: setup  # side by side: each takes one core
-	$(BIN)/mypy & mypy=$$!; $(BIN)/python -m tinygpt.site check; web=$$?; wait $$mypy && exit $$web
 
 site: .venv/node-ready web/node_modules/ready
 	$(BIN)/python -m tinygpt.site
@@ -58,15 +69,15 @@ train: .venv/ready ## train the default preset on the default corpus and print a
 	$(BIN)/tinygpt train
 
 models: .venv/ready ## train the models that come with the package, and pack them (ENGINE=webgpu, or another)
-	$(BIN)/python -m tinygpt.zoo make $(if $(ENGINE),--engine $(ENGINE))
+	$(BIN)/python -m lab.bundled make $(if $(ENGINE),--engine $(ENGINE))
 
 law: .venv/ready ## what to expect of a run, from the sweeps that scripts/reference-runs.sh has made in runs/reference
-	$(BIN)/python -m tinygpt.sweeps.reference table runs/reference/sweeps/* > runs/reference/table.py
-	mv runs/reference/table.py tinygpt/sweeps/reference_runs.py
-	$(BIN)/python -m tinygpt.sweeps.fitting > runs/reference/law.py
-	mv runs/reference/law.py tinygpt/core/budget/law_numbers.py
-	$(BIN)/python -m tinygpt.sweeps.banding > runs/reference/bands.py
-	mv runs/reference/bands.py tinygpt/core/run/band_numbers.py
+	$(BIN)/python -m lab.law.reference table runs/reference/sweeps/* > runs/reference/table.py
+	mv runs/reference/table.py lab/law/reference_runs.py
+	$(BIN)/python -m lab.law.fitting > runs/reference/law.py
+	mv runs/reference/law.py tinygpt/core/advice/law_numbers.py
+	$(BIN)/python -m lab.law.banding > runs/reference/bands.py
+	mv runs/reference/bands.py tinygpt/core/advice/band_numbers.py
 
 play: site ## build the page that trains in a browser tab, serve it on this machine and open it
 	$(BIN)/tinygpt play

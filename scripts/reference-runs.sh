@@ -7,14 +7,14 @@ if [[ $# -lt 1 || $1 == -* ]]; then
 usage: reference-runs.sh FOLDER [ENGINE FLAGS]     as in: reference-runs.sh runs/reference --engine webgpu
 
 Makes the texts in FOLDER/texts, unless they are there, and a sweep per line below in FOLDER/sweeps. Called again, it goes on
-with what is missing. Then: python -m tinygpt.sweeps.reference table FOLDER/sweeps/*
+with what is missing. Then: python -m lab.law.reference table FOLDER/sweeps/*
 END
   exit 2
 fi
 folder=$1
 shift
 machine=("$@")
-[[ -d $folder/texts ]] || python -m tinygpt.sweeps.reference texts "$folder/texts"
+[[ -d $folder/texts ]] || python -m lab.law.reference texts "$folder/texts"
 mkdir -p "$folder/sweeps"
 
 # sweep NAME TEXT FLAGS...: the larger a validation, the less chance there is in its loss. Without a TEXT the flags

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.disk.cache import cache_dir, write_atomically
 
 
 def test_the_cache_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tinygpt.core.hub.names import SERVER
-from tinygpt.headers import headers_for, read_rules
-from tinygpt.hosting import settle
+from tinygpt.serve.headers import headers_for, read_rules
+from tinygpt.site.hosting import settle
 
 STATED = (Path(__file__).parent.parent / "web" / "public" / "_headers").read_text()
 

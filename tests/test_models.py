@@ -9,10 +9,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "formats"))
 from format_samples import assert_same, sample_checkpoint
 
-from tinygpt import zoo
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.formats import save_huggingface, save_tinygpt
-from tinygpt.models import load_model, locate
+from tinygpt.store import bundled as zoo
+from tinygpt.store.formats import save_huggingface, save_tinygpt
+from tinygpt.store.naming import load_model, locate
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tinygpt import files
-from tinygpt.cache import cache_root
+from tinygpt.disk import files
+from tinygpt.disk.cache import cache_root
 from tinygpt.engines import crew
 from tinygpt.engines.runner import apart
 

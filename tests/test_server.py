@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import socket
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -15,12 +14,11 @@ from urllib.request import urlopen
 import pytest
 from typer.testing import CliRunner
 
-from tinygpt import server
 from tinygpt.cli.app import app
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.headers import allow_inline, headers_for, read_rules
-from tinygpt.server import HOST, ISOLATION, MOST_CONNECTIONS, PORTS_TO_TRY, Site
+from tinygpt.serve.headers import allow_inline, headers_for, read_rules
+from tinygpt.serve.server import HOST, ISOLATION, PORTS_TO_TRY, Site
 
 STATED = (Path(__file__).parent.parent / "web" / "public" / "_headers").read_text()
 PAGE = headers_for(read_rules(STATED), "/")
@@ -144,34 +142,6 @@ def test_odd_requests_are_refused_in_words(folder: Path, request_: bytes, expect
         assert status(exchange(site, request_)) == expected
 
 
-@pytest.mark.parametrize("begun", [b"", b"GET / HT", get(b"/").replace(b"close", b"keep-alive") + b"GET"])
-def test_slow_requests_are_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
-    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.5)
-    with Site(folder) as site, socket.create_connection((HOST, site.port), timeout=10) as slow:
-        slow.sendall(begun)
-        with pytest.raises(OSError, match=r"reset|Broken pipe|aborted"):
-            while True:
-                time.sleep(0.05)
-                slow.sendall(b"x")
-
-
-def test_answers_that_nobody_reads_are_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECTION_SECONDS", 0.3)
-    (folder / "text.txt").write_bytes(bytes(32 << 20))
-    with Site(folder) as site, socket.create_connection((HOST, site.port), timeout=10) as idle:
-        idle.sendall(get(b"/text.txt"))
-        time.sleep(1)
-        assert sum(map(len, iter(lambda: idle.recv(1 << 20), b""))) < 32 << 20
-
-
-def test_connections_are_counted(folder: Path) -> None:
-    with Site(folder) as site, ExitStack() as held:
-        for _ in range(MOST_CONNECTIONS):
-            held.enter_context(socket.create_connection((HOST, site.port), timeout=10))
-        refused = held.enter_context(socket.create_connection((HOST, site.port), timeout=10))
-        assert refused.recv(1) == b""
-
-
 def test_only_the_scripts_inside_the_pages_are_let_run() -> None:
     inline = "<script>let a = '&lt;';</script>"
     page = f"<p>a{inline}<script src=b.js></script><style>a{{}}</style>{inline}"
@@ -183,7 +153,7 @@ def test_only_the_scripts_inside_the_pages_are_let_run() -> None:
 
 
 def test_play_says_when_there_is_no_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tinygpt.site.DIST", tmp_path)
+    monkeypatch.setattr("tinygpt.site.build.DIST", tmp_path)
     result = CliRunner().invoke(app, ["play", "--no-open"])
     assert result.exit_code == 1 and "run: make play" in result.output
 
@@ -194,7 +164,7 @@ def interrupted(seconds: float) -> None:
 
 def test_play_serves_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("tinygpt.site.DIST", folder)
+    monkeypatch.setattr("tinygpt.site.build.DIST", folder)
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))
     monkeypatch.setattr("tinygpt.cli.commands.play.sleep", interrupted)
     result = CliRunner().invoke(app, ["play", "--port", "0"])

@@ -15,8 +15,8 @@ from urllib.request import urlopen
 import pytest
 from packaging.requirements import Requirement
 
-from tinygpt.cache import cache_root
-from tinygpt.site import ROOT, build
+from tinygpt.disk.cache import cache_root
+from tinygpt.site.build import ROOT, build
 
 ELSEWHERE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # the checkout is not in sight
 pytestmark = pytest.mark.xdist_group("wheel")

@@ -4,9 +4,9 @@ TYPE_CHECKING = False  # MicroPython reads this file too, and has no typing
 if TYPE_CHECKING:
     from typing import Any
 
-    from tinygpt.api import Model, corpus, load, look
-    from tinygpt.notebook import LiveCurve
-    from tinygpt.training import resume, train
+    from tinygpt.api.model import Model, corpus, load, look
+    from tinygpt.api.notebook import LiveCurve
+    from tinygpt.api.training import resume, train
 
 __version__ = "0.1.0"
 __all__ = ["LiveCurve", "Model", "__version__", "corpus", "load", "look", "resume", "train"]
@@ -18,5 +18,5 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'tinygpt' has no attribute '{name}'")
     from importlib import import_module
 
-    module = {"LiveCurve": "notebook", "resume": "training", "train": "training"}.get(name, "api")
-    return getattr(import_module(f"tinygpt.{module}"), name)
+    module = {"LiveCurve": "notebook", "resume": "training", "train": "training"}.get(name, "model")
+    return getattr(import_module(f"tinygpt.api.{module}"), name)

@@ -10,7 +10,7 @@ from typing import Any
 from tinygpt.core.config import LN_VOCAB
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.memory import Plan
-from tinygpt.runs import writing
+from tinygpt.store.runs import writing
 from tinygpt.terminal import one_line
 
 INK, GRID, TRAIN, VAL, EXAM = "#22303c", "#dfe4e8", "#2f6fde", "#e8710a", "#3f9142"

@@ -8,17 +8,18 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tinygpt
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.sampler import generate
-from tinygpt.runs import RunFolder
+from tinygpt.core.write.sampler import generate
+from tinygpt.store.runs import RunFolder
 
 ROOT = Path(__file__).parents[2]
 TEXT = "the big cat sat on the old mat. é \n" * 60
@@ -88,7 +89,7 @@ def test_an_adapter_is_trained_kept_and_put_on_again(model: tinygpt.Model, tmp_p
     adapted.save_adapter(tmp_path / "a.safetensors")
     again = tinygpt.load(tmp_path / "m.tinygpt", adapter=tmp_path / "a.safetensors", threads=1)
     assert again.weights.tobytes() == adapted.weights.tobytes()
-    with pytest.raises(TinyGPTError, match="name it with init_from"):
+    with pytest.raises(TinyGPTError, match="pass init_from"):
         tinygpt.train(other, lora={})
     with pytest.raises(TinyGPTError, match="no adapter was trained"):
         model.save_adapter(tmp_path / "b.safetensors")
@@ -142,6 +143,38 @@ def test_a_run_is_kept_in_a_folder_and_gone_on_with_bit_for_bit(tmp_path: Path) 
     assert adapted.progress.step == 4 and more.progress.step == 6 and more.adapter is not None
     with pytest.raises(TinyGPTError, match="save that model"):
         tinygpt.train(TEXT, init_from=through, steps=4, out=tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda model: model.generate(5), "the prompt must be a string, not int"),
+        (lambda model: model.generate("a", stop=5), "stop must be a string or a list of strings, not int"),
+        (lambda model: model.generate("a", stop=[b"b"]), "stop must be a string or a list of strings, not bytes"),
+        (lambda model: model.generate("a", count="2"), "count is how many texts are wanted, at least 1, not '2'"),
+        (lambda model: model.generate(b"a", count=2), "the prompt must be a string, not bytes; decode the bytes first"),
+        (lambda model: model.generate("a\ud800"), "cannot be written as UTF-8, because of U+D800 at position 1"),
+        (lambda model: list(model.stream(b"a")), "the prompt must be a string, not bytes"),
+        (lambda model: model.next_bytes(b""), "the prompt must be a string, not bytes"),
+        (lambda model: model.next_bytes("\udfff"), "the prompt cannot be written as UTF-8, because of U+DFFF"),
+        (lambda model: model.evaluate(7), "the text must be a string or bytes, not int"),
+        (lambda model: model.evaluate("\ud800"), "the text cannot be written as UTF-8"),
+        (lambda model: tinygpt.look(model, None), "the text must be a string or bytes, not NoneType"),
+        (
+            lambda model: tinygpt.look(model, "a fox", origins=1),
+            "must be a string, bytes or a corpus, not int",
+        ),
+        (lambda model: tinygpt.train(123), "the text must be a string, bytes, a Path or a corpus, not int"),
+        (lambda model: tinygpt.train("\ud800" * 99), "the text cannot be written as UTF-8, because of U+D800"),
+        (
+            lambda model: tinygpt.train("a", validation=1),
+            "the text must be a string, bytes, a Path or a corpus, not int",
+        ),
+    ],
+)
+def test_what_is_no_text_is_one_sentence(model: tinygpt.Model, call: Any, sentence: str) -> None:
+    with pytest.raises(TinyGPTError, match=re.escape(sentence)):
+        call(model)
 
 
 def test_settings_are_the_preset_s_by_the_recipe(model: tinygpt.Model) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tinygpt.core.plan.cpu.lowering import TEAM_WORDS
-from tinygpt.engines.native import DONE, NativeMachine, NativePlayer
+from tinygpt.core.plan.cpu.lowering import DONE_WORD, TEAM_WORDS
+from tinygpt.engines.native import NativeMachine, NativePlayer
 from tinygpt.kernels.build import ZIG, Target, cached, compiler, source_digest
 
 ARM = Target("linux", "aarch64")
@@ -53,7 +53,7 @@ class Arm:
         files = [self.folder / name for name in (arena, "words", "shared")]
         numbers = [str(number) for number in (commit, times, threads)]
         subprocess.run([*emulator(), *options, self.program, *files, *numbers], check=True)
-        return int(shared[DONE])
+        return int(shared[DONE_WORD])
 
 
 class ArmPlayer(NativePlayer):

@@ -9,9 +9,9 @@ from case_arena import CaseArena
 from emulated import Arm, ArmMachine
 
 from tinygpt.bench.workload import Run
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.base import terminal_engine
 from tinygpt.engines.native import native_engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -48,7 +48,7 @@ def test_what_ran_are_fused_vector_instructions(arm):
 @pytest.mark.parametrize("options", [{}, {"optimizer": "muon", "norm": "rmsnorm", "positions": "rotary"}])
 def test_training_begins_with_the_same_bytes_and_keeps_to_the_losses_of_this_machine(arm, options):
     config = preset("tiny").replace(**SMALL, **options)
-    engines = [TerminalEngine(config, ArmMachine(threads, arm)) for threads in (1, 3)] + [native_engine(config)]
+    engines = [terminal_engine(config, ArmMachine(threads, arm)) for threads in (1, 3)] + [native_engine(config)]
     assert len({run_now(engine.export_state()).w.tobytes() for engine in engines}) == 1
     alone, together, here = ([step.loss for step in Run(config, engine).advance(50)] for engine in engines)
     assert alone == together

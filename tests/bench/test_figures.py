@@ -6,7 +6,7 @@ import struct
 import pytest
 from typer.testing import CliRunner
 
-from tinygpt.bench import figures
+from lab import figures
 from tinygpt.bench.record import SLOWEST, everything
 from tinygpt.cli.app import app
 from tinygpt.core.errors import TinyGPTError
@@ -15,7 +15,7 @@ from tinygpt.core.presets import preset
 
 def test_the_tables_are_what_the_command_makes_and_no_other_is_there():
     text = figures.TEXT.read_text(encoding="utf-8")
-    assert figures.with_tables(text) == text, "run: python -m tinygpt.bench.figures"
+    assert figures.with_tables(text) == text, "run: python -m lab.figures"
     assert [place[2] for place in figures.PLACE.finditer(text)] == list(figures.TABLES)
     assert "\n|" not in figures.PLACE.sub("", text)
 
@@ -48,7 +48,7 @@ def source_of(picture: bytes) -> str:
 @pytest.mark.parametrize("picture", figures.PICTURES)
 def test_the_pictures_are_of_the_measurements(picture):
     drawn = (figures.DOCS / picture).read_bytes()
-    assert source_of(drawn) == figures.digest(figures.PICTURES[picture]), "run: python -m tinygpt.bench.figures"
+    assert source_of(drawn) == figures.digest(figures.PICTURES[picture]), "run: python -m lab.figures"
 
 
 def test_all_writes_the_rows_with_machine_and_versions(tmp_path):

@@ -1,6 +1,6 @@
 """The loop behind "a share of the peak" does what is counted."""
 
-from tinygpt.bench import peak
+from lab import peak
 
 
 def test_every_sum_takes_part():

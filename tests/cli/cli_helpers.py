@@ -61,7 +61,7 @@ def command(*arguments: object, before: str = "") -> list[str]:
 
 def process(*arguments: object, before: str = "", **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run a command in a process of its own, for what only a process can show; `before` is Python to run first."""
-    ours = {"env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 120, "check": False}
+    ours = {"env": ENVIRONMENT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 600, "check": False}
     return subprocess.run(command(*arguments, before=before), **{**ours, **options})
 
 

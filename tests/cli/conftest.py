@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_helpers import CALM, TINY, succeed
+
+from tinygpt import plots
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For tests of the loss curve: the picture of a run in this process is one."""
+
+
+@pytest.fixture(autouse=True)
+def sketched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere it is laid out, but no pixels are made of it: they take longer than the tiny run itself."""
+
+    def sketch(path: Path, *points: Any) -> None:
+        plots.draw_losses(*points)
+        path.write_bytes(b"")
+
+    if "drawn" not in request.fixturenames:
+        monkeypatch.setattr(plots, "save_loss_plot", sketch)
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 from cli_helpers import one_line_error, succeed, tinygpt
 
-from tinygpt.core.budget.choose import FEWEST_STEPS, sizes
-from tinygpt.running.settings import read_settings
+from tinygpt.core.advice.choose import FEWEST_STEPS, sizes
+from tinygpt.jobs.settings import read_settings
 
-SECONDS = 8
+SECONDS = 5
+
+
+@pytest.fixture
+def own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what this process computes takes time: not other processes, and not the compiler."""
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +29,10 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("own_clock")
 def test_a_budget_says_what_to_expect_and_what_came_of_it(book: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    began = time.monotonic()
     result = succeed("train", "--minutes", SECONDS / 60, "--file", book, "--out", run, "--json", "--threads", 1)
-    took = time.monotonic() - began
     events = [json.loads(line) for line in result.stdout.splitlines()]
     (budget,) = [event for event in events if event["event"] == "budget"]
     assert events[0] == budget and budget["minutes"] == pytest.approx(SECONDS / 60)
@@ -49,9 +54,16 @@ def test_a_budget_says_what_to_expect_and_what_came_of_it(book: Path, tmp_path: 
     settings = read_settings(run / "config.toml")
     assert settings.preset == chosen["preset"] and settings.recipe == "modern"
     assert settings.run.train.steps == end["step"] == evals[-1]["step"]
-    assert took < 2 * SECONDS  # this machine may have other work
 
 
+@pytest.mark.slow  # it is about time, which a busy machine has none of
+def test_a_run_of_some_minutes_takes_no_longer(book: Path, tmp_path: Path) -> None:
+    seconds, began = 8, time.monotonic()
+    succeed("train", "--minutes", seconds / 60, "--file", book, "--out", tmp_path / "run", "--quiet", "--threads", 1)
+    assert time.monotonic() - began < 2 * seconds
+
+
+@pytest.mark.usefixtures("own_clock")
 def test_people_see_a_table_and_a_verdict(book: Path, tmp_path: Path) -> None:
     flags = ["--minutes", SECONDS / 60, "--preset", "tiny", "--batch", 8, "--seed", 7]
     shown = succeed("train", *flags, "--file", book, "--out", tmp_path / "run", "--threads", 1).stdout

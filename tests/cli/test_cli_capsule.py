@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -41,26 +42,76 @@ def test_a_run_is_proved_by_its_replay(run: Path, poem: Path, tmp_path: Path) ->
 
     assert "with --file where that text is" in one_line_error(tinygpt("replay", capsule))
     all_of_it = succeed("replay", capsule, "--file", poem, "--threads", "2").stdout
-    assert "All 60 losses are exactly what the capsule tells, and so are the weights at the end." in all_of_it
+    assert "Exactly equal. All 60 losses match the capsule exactly, and so do the weights at the end." in all_of_it
     later = succeed("replay", capsule, "--text", poem, "--from", f"{run}@20", "--steps", "10", "--json").stdout
-    assert json.loads(later)["equal"] and json.loads(later)["steps"] == list(range(21, 31))
-    other = json.loads(
-        succeed("replay", capsule, "--file", poem, "--engine", "wasm-node", "--steps", "55", "--json").stdout
-    )
-    assert other["agree"] and other["compared"] == 55 and other["drift"] < DRIFT_LIMIT
+    assert json.loads(later)["verdict"] == "equal" and json.loads(later)["steps"] == list(range(21, 31))
+    elsewhere = tinygpt("replay", capsule, "--file", poem, "--engine", "wasm-node", "--steps", "55", "--json")
+    other = json.loads(elsewhere.stdout)
+    assert other["compared"] == 55 and other["drift"] < DRIFT_LIMIT and other["weights"] is None
+    assert (
+        elsewhere.exit_code == {"equal": 0, "unproved": 3}[other["verdict"]]
+    )  # so few steps may come to the same bits
 
     other_text = tmp_path / "prose.txt"
     other_text.write_bytes(TEXT[1:])
     assert "another text than the run learnt from" in one_line_error(tinygpt("replay", capsule, "--file", other_text))
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(capsule.read_bytes()[:-20])
+    assert "cut.json: the capsule is broken JSON" in one_line_error(tinygpt("replay", cut, "--file", poem))
+
+
+@pytest.mark.parametrize("device", [None, "x"])  # its own engine, and one that is claimed only to be judged loosely
+def test_a_forged_capsule_is_not_called_equal(device: str | None, run: Path, poem: Path, tmp_path: Path) -> None:
+    succeed("capsule", run)
+    honest = stated(run / "capsule.json")
+    claimed = {} if device is None else {"device": device}
     forged = tmp_path / "forged.json"
-    forged.write_text(json.dumps({**stated(capsule), "losses": [2.0, *stated(capsule)["losses"][1:]]}))
-    caught = tinygpt("replay", forged, "--file", poem, "--steps", "3")
-    assert caught.exit_code == 1 and "The losses do not agree: at step 1 it is 5." in caught.stdout
-    forged.write_text(json.dumps({**stated(capsule), "weights": "0" * 64}))
-    caught = tinygpt("replay", forged, "--file", poem)
-    assert caught.exit_code == 1 and "but the weights at the end are others" in caught.stdout
-    forged.write_bytes(capsule.read_bytes()[:-20])
-    assert "forged.json: the capsule is broken JSON" in one_line_error(tinygpt("replay", forged, "--file", poem))
+
+    def judged(*flags: str, **changes: object) -> tuple[int, str]:
+        forged.write_text(json.dumps({**honest, **claimed, **changes}))
+        result = tinygpt("replay", forged, "--file", poem, *flags)
+        return result.exit_code, result.stdout
+
+    losses = honest["losses"]
+    assert judged()[0] == 0
+    code, said = judged("--steps", "3", losses=[2.0, *losses[1:]])
+    assert code == 1 and "They do not agree. At step 1 the loss is 5." in said
+    code, said = judged(weights="0" * 64)
+    assert code == (1 if device is None else 3) and "but the weights at the end differ" in said
+    code, said = judged(losses=[1.0009 * loss for loss in losses])
+    assert code == 1 and "0.09 % off, but the weights at the end match exactly" in said
+    code, said = judged(losses=[1.0009 * loss for loss in losses], weights="0" * 64)
+    assert code == (1 if device is None else 3) and "The weights at the end differ." in said
+    code, said = judged("--steps", "10", losses=[1.0009 * loss for loss in losses])
+    assert code == (1 if device is None else 3) and "The weights at the end were not compared." in said
+    assert "exactly" not in said.lower()
+    code, said = judged("--steps", "10", weights="0" * 64)
+    assert code == 0 and "All 10 losses match the capsule exactly. The weights were not compared" in said
+
+
+def test_only_a_capsule_is_overwritten(run: Path, poem: Path, tmp_path: Path) -> None:
+    succeed("capsule", run, "--out", tmp_path / "mine.json")
+    succeed("capsule", run, "--out", tmp_path / "mine.json")
+    (tmp_path / "notes.json").write_text("{}")
+    for precious in (run / "checkpoints/best.tinygpt", poem, tmp_path / "notes.json"):
+        before = precious.read_bytes()
+        said = one_line_error(tinygpt("capsule", run, "--out", precious))
+        assert f"{precious} exists and is not a capsule: choose another name with --out" in said
+        assert precious.read_bytes() == before
+    assert "is not a capsule" in one_line_error(tinygpt("capsule", run, "--out", tmp_path))
+
+
+def test_the_command_that_is_printed_replays_the_capsule_here(
+    run: Path, poem: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    poem.rename(tmp_path / "a poem.txt")
+    config = run / "config.toml"
+    config.write_text(config.read_text().replace("poem.txt", "a poem.txt"))
+    for arguments in ([], ["--out", "mine.json"]):
+        said = succeed("capsule", "run", *arguments).stdout
+        command = shlex.split(said.strip().splitlines()[-1].partition("Here: ")[2])
+        assert command[:2] == ["tinygpt", "replay"] and "Exactly equal." in succeed(*command[1:]).stdout
 
 
 def test_a_run_whose_settings_changed_has_no_capsule(run: Path) -> None:

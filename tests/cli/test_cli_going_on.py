@@ -13,15 +13,15 @@ import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, succeed, tinygpt
 from test_cli_resume import KILL_AT_THIRD_SAVE, last, process
 
-from tinygpt import zoo
+from tinygpt.core.optimizers.schedule import learning_rate
 from tinygpt.core.presets import DEFAULT_RECIPE, fine_tuning, preset_like
-from tinygpt.core.run.schedule import learning_rate
 from tinygpt.engines.auto import Here
-from tinygpt.formats import load_tinygpt, save_model, save_tinygpt
-from tinygpt.formats.checkpoint import vectors_of, weights_sha256
-from tinygpt.models import load_model
-from tinygpt.running.settings import read_settings
-from tinygpt.runs import RunFolder
+from tinygpt.jobs.settings import read_settings
+from tinygpt.store import bundled as zoo
+from tinygpt.store.formats import load_tinygpt, save_model, save_tinygpt
+from tinygpt.store.formats.checkpoint import vectors_of, weights_sha256
+from tinygpt.store.naming import load_model
+from tinygpt.store.runs import RunFolder
 
 SHORT = ["--preset", "tiny", *TINY, *CALM]
 
@@ -39,13 +39,14 @@ def test_every_nth_checkpoint_is_kept_and_can_be_named(text_file: Path, tmp_path
     assert "no checkpoint '40'; it has best, last, 10, 20, 30" in one_line_error(tinygpt("sample", f"{run}@40"))
 
 
-def test_a_resumed_run_drops_what_was_kept_behind_its_step(text_file: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_sets_aside_what_was_kept_after_its_step(text_file: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     keeping = ["--keep-every", 15, "--checkpoint-every", 20, "--file", text_file, "--steps", 60]
     killed = process("train", *SHORT, *keeping, "--out", run, before=KILL_AT_THIRD_SAVE)  # as step 40 was to be saved
     assert killed.returncode == -9 and RunFolder(run).kept_steps() == [15, 30]
     succeed("train", "--resume", run, "--steps", 25, "-q")
     assert RunFolder(run).kept_steps() == [15]
+    assert load_tinygpt(run / "before-resume-1/step-000030.tinygpt").state.step == 30
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ import pytest
 from cli_helpers import TINY
 
 from tinygpt.cli.interrupts import INTERRUPTED
-from tinygpt.formats import load_tinygpt
+from tinygpt.store.formats import load_tinygpt
 
 STARTED = "from tinygpt.cli import main; print('started', flush=True); main()"
 LONGEST = 1.5  # seconds: by then every command is at work
-SOON = 60  # seconds, on a busy machine
+SOON = 600  # seconds, on a busy machine
 
 
 def interrupted(delay: float, *arguments: object) -> tuple[int, str]:

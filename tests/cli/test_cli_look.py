@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_helpers import TINY, metrics, one_line_error, succeed, tinygpt
+from playwright.sync_api import Playwright
 
 import tinygpt as api
 from tinygpt.engines.runner import find_chromium
@@ -136,10 +137,8 @@ def test_what_cannot_be_watched(text_file: Path, tmp_path: Path, wrong: Any, sen
     assert sentence in one_line_error(failed) and not (tmp_path / "run").exists()
 
 
-def test_the_page_shows_a_text_and_never_obeys_it(straight_run: Path, tmp_path: Path) -> None:
+def test_the_page_shows_a_text_and_never_obeys_it(straight_run: Path, tmp_path: Path, playwright: Playwright) -> None:
     """A text, a source and a model's name that are markup; keys; nothing asked of any network."""
-    from playwright.sync_api import sync_playwright
-
     text = (HOSTILE + TEXT).encode("latin-1")
     with api.load(straight_run, threads=1) as model:
         seen = api.look(model, text, tensors=["blocks.0.qkv"], origins=text * 3)
@@ -147,25 +146,24 @@ def test_the_page_shows_a_text_and_never_obeys_it(straight_run: Path, tmp_path: 
         seen.save(tmp_path / "look.html")
     assert HOSTILE[:9] not in (tmp_path / "look.html").read_text().split('id="data">')[1].split("</script>")[0]
     asked, faults = [], []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 390, "height": 800})
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: faults.append(message.text))
-        page.on("pageerror", lambda fault: faults.append(str(fault)))
-        page.goto((tmp_path / "look.html").as_uri())
-        assert page.title() == f"Inside {HOSTILE}".replace("\0", "\ufffd") or HOSTILE[:20] in page.title()
-        assert page.locator("img, iframe, link, script[src]").count() == 0
-        assert page.locator("#text").inner_text().startswith("</script><script>")
-        page.locator("#text").focus()
-        page.keyboard.press("Home")
-        assert page.locator("[aria-selected=true]").get_attribute("id") == "byte-0"
-        page.keyboard.press("ArrowRight")
-        assert page.locator("#byte-1[aria-selected=true]").count() == 1
-        shown = [page.locator("#next li").nth(0).inner_text(), page.locator("#head-name").inner_text()]
-        page.locator("#heads button").first.focus()
-        page.keyboard.press("ArrowRight")
-        assert page.locator("#head-name").inner_text() == "blocks.0.head.1" != shown[1]
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
-        browser.close()
+    browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda fault: faults.append(str(fault)))
+    page.goto((tmp_path / "look.html").as_uri())
+    assert page.title() == f"Inside {HOSTILE}".replace("\0", "\ufffd") or HOSTILE[:20] in page.title()
+    assert page.locator("img, iframe, link, script[src]").count() == 0
+    assert page.locator("#text").inner_text().startswith("</script><script>")
+    page.locator("#text").focus()
+    page.keyboard.press("Home")
+    assert page.locator("[aria-selected=true]").get_attribute("id") == "byte-0"
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#byte-1[aria-selected=true]").count() == 1
+    shown = [page.locator("#next li").nth(0).inner_text(), page.locator("#head-name").inner_text()]
+    page.locator("#heads button").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#head-name").inner_text() == "blocks.0.head.1" != shown[1]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    browser.close()
     assert len(asked) == 1 and not faults

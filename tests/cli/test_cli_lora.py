@@ -13,11 +13,11 @@ import pytest
 from cli_helpers import metrics, one_line_error, succeed, tinygpt
 
 from tinygpt.core.config import LoraConfig
-from tinygpt.formats import load_tinygpt
-from tinygpt.formats.adapter_file import load_adapter
-from tinygpt.formats.checkpoint import vectors_of
-from tinygpt.models import load_model
-from tinygpt.runs import RunFolder
+from tinygpt.store.formats import load_tinygpt
+from tinygpt.store.formats.adapter_file import load_adapter
+from tinygpt.store.formats.checkpoint import vectors_of
+from tinygpt.store.naming import load_model
+from tinygpt.store.runs import RunFolder
 
 STEPS = ["--steps", 40, "--eval-every", 10, "--rank", 2, "--lr", 0.01, "--threads", 1, "--sample-every", 0]
 
@@ -65,8 +65,8 @@ def test_ctrl_c_saves_the_run_and_the_resumed_one_is_the_same(
         patch.setattr(RunFolder, "record", record_and_signal)
         stopped = tinygpt(*arguments(straight_run, text_file, run))
     assert stopped.exit_code == 130 and load_adapter(file_of(run, "last")).run.state.step in range(step, 40)
-    again = next(line for line in stopped.stdout.splitlines() if line.startswith("Go on with: tinygpt "))
-    assert "resumed" in succeed(*again.removeprefix("Go on with: tinygpt ").split()).stdout
+    again = next(line for line in stopped.stdout.splitlines() if line.startswith("Resume with: tinygpt "))
+    assert "resumed" in succeed(*again.removeprefix("Resume with: tinygpt ").split()).stdout
     for kind in ("best", "last"):
         x, y = (load_adapter(file_of(folder, kind)) for folder in (adapted, run))
         assert (x.lora, x.base_sha256, x.run.config) == (y.lora, y.base_sha256, y.run.config)

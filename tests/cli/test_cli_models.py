@@ -15,11 +15,11 @@ import pytest
 from cli_helpers import TINY, metrics, one_line_error, process, succeed, tinygpt
 
 from tinygpt.core.config import SampleConfig
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.sampler import generate
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.write.sampler import generate
 from tinygpt.engines.select import EngineChoice, make_engine
-from tinygpt.models import load_model
-from tinygpt.runs import RunFolder, newest_run
+from tinygpt.store.naming import load_model
+from tinygpt.store.runs import RunFolder, newest_run
 
 
 def written_by(run: Path, prompt: bytes, settings: SampleConfig) -> bytes:
@@ -108,6 +108,22 @@ def test_the_newest_run_is_meant_where_none_is_named(
         shown = succeed("runs", "runs/newer", "runs/deep", "--plot", "curves.png").stdout
     assert "training" in shown and "days ago" in shown and "⠉" in shown and Path("curves.png").stat().st_size > 10_000
     assert "there is no such folder" in one_line_error(tinygpt("runs", "nowhere"))
+
+
+def test_runs_are_told_of_in_json_that_every_language_reads(straight_run: Path, tmp_path: Path) -> None:
+    """Whatever a metrics.jsonl holds: Python's own reader knows -Infinity and NaN, and JSON does not."""
+    run = tmp_path / "run"
+    shutil.copytree(straight_run, run)
+    honest = succeed("runs", run, "--json").stdout
+    with (run / "metrics.jsonl").open("a") as file:
+        for value in ("-Infinity", "NaN", "-1e999", "1" + "0" * 400):
+            file.write(f'{{"event": "eval", "step": 60, "val_loss": {value}}}\n')
+            file.write(f'{{"event": "session", "step": 60, "from": 0, "seconds": {value}}}\n')
+    told = json.loads(succeed("runs", run, "--json").stdout, parse_constant=pytest.fail)
+    assert {**told, "changed": 0} == {**json.loads(honest), "changed": 0}
+    (run / "metrics.jsonl").write_text('{"event": "eval", "step": 60, "val_loss": -Infinity}\n')
+    assert json.loads(succeed("runs", run, "--json").stdout)["best_val"] is None
+    succeed("runs", run)
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
@@ -229,7 +245,7 @@ def test_inspect(straight_run: Path) -> None:
         "d_model 16",
         "blocks.0.mlp.fc_in.weight",
         "64 × 16",
-        "checksum   right",
+        "checksum   OK",
         "loss from 5.",
         "█",
         "sample",
@@ -244,3 +260,24 @@ def test_a_broken_file_is_one_sentence(straight_run: Path, tmp_path: Path) -> No
     short.write_bytes((straight_run / "checkpoints/last.tinygpt").read_bytes()[:5000])
     for command in (["inspect", short], ["sample", short], ["eval", short], ["convert", short, tmp_path / "a.tinygpt"]):
         assert "short.tinygpt" in one_line_error(tinygpt(*command))
+
+
+def test_a_model_that_is_no_transformer_is_trained_sampled_looked_into_and_exported(
+    tmp_path: Path, text_file: Path
+) -> None:
+    run, file = tmp_path / "run", tmp_path / "model.tinygpt"
+    succeed("train", "--preset", "tiny", *TINY, "--kind", "recurrent", "--file", text_file, "--steps", 5, "--out", run)
+    succeed("convert", run, file)
+    facts = json.loads(succeed("inspect", file, "--json").stdout)
+    assert facts["config"]["model"]["kind"] == "recurrent"
+    flags = ["--prompt", "the ", "--raw", "--greedy", "--tokens", 20]
+    texts = [succeed("sample", model, *flags).stdout_bytes for model in (run, file)]
+    texts += [succeed("sample", file, *flags, "--engine", engine).stdout_bytes for engine in ("torch", "wasm-node")]
+    assert len(texts[0]) == 20 and len(set(texts)) == 1
+    succeed("look", file, "--text", "the big cat", "--out", tmp_path / "look.json")
+    look = json.loads((tmp_path / "look.json").read_text())
+    assert look["inside"]["attention"] == [] and "recurrence 0" in look["inside"]["stages"]
+    assert "no part 'blocks.0.head.0'" in one_line_error(
+        tinygpt("look", file, "--text", "the", "--ablate", "blocks.0.head.0")
+    )
+    succeed("look", file, "--text", "the big cat", "--ablate", "blocks.0.mix", "--out", tmp_path / "look.html")

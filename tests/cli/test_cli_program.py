@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 from cli_helpers import one_line_error, succeed, tinygpt
 
+from tinygpt.cli.commands.program_memory import replaced
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.presets import preset
+from tinygpt.core.plan.memory import Slot
+from tinygpt.core.presets import DEFAULT_RECIPE, preset
 
 
-def lowered_of(name: str) -> Lowered:
+def lowered_of(name: str, recipe: str = DEFAULT_RECIPE) -> Lowered:
     """With texts of the least length."""
-    config = preset(name)
+    config = preset(name, recipe)
     return Lowered(config, all_modes(config), config.model.ctx + 1, config.model.ctx + 1)
 
 
@@ -34,7 +36,7 @@ def test_program_prints_every_op_with_its_cost() -> None:
 def test_program_breaks_no_name(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     shown = succeed("program", "behemoth").stdout
-    names = {t.name for op in lowered_of("behemoth").programs["train"].ops for t in op.tensors if t is not None}
+    names = {t.name for op in lowered_of("behemoth").programs["gradient"].ops for t in op.tensors if t is not None}
     assert names <= set(shown.split()) and max(map(len, shown.splitlines())) <= columns
     for_gpu = succeed("program", "behemoth", "--gpu").stdout
     assert "HAS_RESIDUAL=1," in for_gpu.split() and max(map(len, for_gpu.splitlines())) <= columns
@@ -56,6 +58,36 @@ def test_program_draws_the_memory_map(tmp_path: Path) -> None:
     assert "end its name in .png" in one_line_error(tinygpt("program", "tiny", "--plot", tmp_path / "map.xyz"))
 
 
+def test_program_without_passes_is_the_models_text() -> None:
+    def kernels(*flags: str) -> list[str]:
+        return [op["kernel"] for op in json.loads(succeed("program", "tiny", *flags, "--json").stdout)["ops"]]
+
+    plain = kernels("--passes", "none")
+    assert plain == kernels("--without", "fuse") and {"add", "activation"} <= set(plain)
+    assert len(kernels()) < len(kernels("--without", "residuals")) < len(plain)
+    dispatches = [
+        len(json.loads(succeed("program", "tiny", "--gpu", *flags, "--json").stdout)["dispatches"])
+        for flags in ([], ["--without", "dispatches"], ["--passes", "none"])
+    ]
+    assert dispatches == sorted(set(dispatches))
+    assert "--passes is all or none, not 'some'" in one_line_error(tinygpt("program", "tiny", "--passes", "some"))
+    assert "no pass 'fus' to leave out" in one_line_error(tinygpt("train", "--without", "fus"))
+
+
+def test_bench_says_what_each_pass_is_worth() -> None:
+    flags = ("--presets", "tiny", "--seconds", 0.05, "--threads", 1)
+    rows = [json.loads(line) for line in succeed("bench", "--passes", *flags, "--json").stdout.splitlines()]
+    assert [row["engine"] for row in rows] == [
+        "native, plain",
+        "native, + merge",
+        "native, + activations",
+        "native, + residuals",
+    ]
+    shown = succeed("bench", "--passes", "--engines", "native,wasm-node", *flags).stdout
+    assert "vs plain" in shown and shown.count("×") == 6  # each engine beside its own plain program
+    assert "leave out --without" in one_line_error(tinygpt("bench", "--passes", "--without", "fuse", *flags))
+
+
 def test_program_names_the_modes_there_are() -> None:
     assert "there are train, validate, eval, likeliest, prefill, decode" in one_line_error(
         tinygpt("program", "tiny", "--mode", "trian")
@@ -71,7 +103,8 @@ def test_bench_prints_a_json_object_a_line(tmp_path: Path) -> None:
     for row in rows:
         assert row["threads"] == 1
         assert row["tokens_per_s"] == pytest.approx(1000 * 16 * 32 / row["ms_per_step"])
-        assert row["gflops"] == pytest.approx(lowered_of("tiny").programs["train"].flops() / row["ms_per_step"] / 1e6)
+        flops = lowered_of("tiny", "classic").programs["train"].flops()
+        assert row["gflops"] == pytest.approx(flops / row["ms_per_step"] / 1e6)
         assert 2 < row["loss"] < 6
     assert "<svg" in picture.read_text()
 
@@ -113,3 +146,19 @@ def test_engines_that_are_not_there_are_named_nearly() -> None:
     assert "runs on the CPU" in one_line_error(
         tinygpt("bench", "--engines", "native", "--presets", "tiny", "--device", "cuda")
     )
+
+
+def test_memory_says_whose_place_a_tensor_takes() -> None:
+    """Of every tensor: what it replaces was there and is dead, and no byte of it had a later owner."""
+    lowered = Lowered(preset("tiny", "modern"), ["train"], 100, 100)
+    slots = lowered.plan.temporary["train"]
+    for slot in slots:
+        owner: dict[int, Slot] = {}
+        for other in sorted(slots, key=lambda other: other.last):
+            if other.last < slot.first:
+                begin, end = max(slot.start, other.start), min(slot.start + slot.size, other.start + other.size)
+                owner.update(dict.fromkeys(range(begin, end), other))
+        assert {id(other) for other in replaced(slot, slots)} == {id(other) for other in owner.values()}
+    lines = succeed("program", "tiny", "--memory").stdout.splitlines()
+    (dlogits,) = [line.split() for line in lines if line.split()[3:4] == ["dlogits"]]
+    assert int(dlogits[0]) > 0 and dlogits[6].startswith("scratch.")

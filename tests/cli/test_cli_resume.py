@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, tinygpt
 
-from tinygpt.formats import Checkpoint, load_tinygpt
-from tinygpt.formats.checkpoint import vectors_of
-from tinygpt.runs import SAMPLE_STEP, RunFolder
+from tinygpt.store.formats import Checkpoint, load_tinygpt
+from tinygpt.store.formats.checkpoint import vectors_of
+from tinygpt.store.runs import SAMPLE_STEP, RunFolder
 
 EXACT = [*TINY, *CALM, "--steps", 60]
 
@@ -49,7 +49,7 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 SIGNAL_AT_STEP = """
 import os
-from tinygpt.runs import RunFolder
+from tinygpt.store.runs import RunFolder
 record = RunFolder.record
 def record_and_signal(self, event):
     record(self, event)

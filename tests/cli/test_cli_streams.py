@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cli_helpers import CALM, ENVIRONMENT, TINY, command, process
 
-from tinygpt.formats import load_tinygpt
+from tinygpt.store.formats import load_tinygpt
 
 LONG = ["--steps", 100_000, "--threads", 1]
 needs_full_device = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
@@ -38,7 +38,7 @@ def test_a_reader_that_goes_away_ends_a_saved_run(lines: int, text_file: Path, t
         said = running.stderr.read().decode()
     assert running.returncode == 1
     assert f"Stopped after step {saved_step():,} of 100,000; everything is saved." in said
-    assert "Go on with: tinygpt" in said and "Traceback" not in said and "Exception" not in said
+    assert "Resume with: tinygpt" in said and "Traceback" not in said and "Exception" not in said
 
 
 @needs_full_device
@@ -84,6 +84,6 @@ def test_a_closed_stream_is_as_dev_null(closed: str, straight_run: Path, text_fi
     train = ["train", "--preset", "tiny", *TINY, *CALM, "--steps", 2, "--file", text_file, "--out", tmp_path / "run"]
     for arguments in (train, ["sample", straight_run, "--prompt", "-", "--tokens", 3]):
         shell = ["sh", "-c", f'exec "$@" {shut}', "sh", *command(*arguments)]
-        done = subprocess.run(shell, env=ENVIRONMENT, input=b"a", capture_output=True, timeout=120, check=False)
+        done = subprocess.run(shell, env=ENVIRONMENT, input=b"a", capture_output=True, timeout=600, check=False)
         assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
     assert load_tinygpt(tmp_path / "run/checkpoints/last.tinygpt").state.step == 2

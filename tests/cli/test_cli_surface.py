@@ -26,10 +26,10 @@ from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset, preset_names, recipe_names, tuned
 from tinygpt.core.settings import Settings, real, text
 from tinygpt.data import Corpus
+from tinygpt.jobs.beginning import new_job
+from tinygpt.jobs.choices import NO_TEXT
+from tinygpt.jobs.settings import TrainSettings, settings_of
 from tinygpt.plots import smoothed
-from tinygpt.running.beginning import new_job
-from tinygpt.running.choices import NO_TEXT
-from tinygpt.running.settings import TrainSettings, settings_of
 
 COMMANDS = ["train", "sample", "sweep", "eval", "compare", "convert", "inspect", "presets", "play", "doctor", "lora"]
 COMMANDS += ["data"]
@@ -161,6 +161,7 @@ def test_help_imports_nothing_heavy() -> None:
     for command in (["train", "--help"], ["presets"]):
         loaded = process(*command, before=code).stderr.decode().split()
         assert not {"torch", "numpy", "matplotlib", "httpx", "safetensors", "tinygpt.data"} & set(loaded)
+        assert "tinygpt.cli.commands.bench" not in loaded  # nor another command
     listing = process("data", "list", before=code).stderr.decode().split()
     assert "tinygpt.data" in listing and not {"torch", "numpy", "httpx"} & set(listing)
 

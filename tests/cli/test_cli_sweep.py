@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cli_helpers import ENVIRONMENT, command, one_line_error, process, succeed, tinygpt
 
-from tinygpt.formats import load_tinygpt
+from tinygpt.store.formats import load_tinygpt
 
 SIZES = {"layers": 1, "d_model": 16, "heads": 2, "ctx": 16, "batch": 4, "eval_every": 10, "eval_batches": 1}
 SMALL = [part for name, value in SIZES.items() for part in (f"--{name.replace('_', '-')}", value)]
@@ -121,7 +121,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
     before = KILL_AT_RECORD.format(count=1, signal="SIGINT")
     done = process("sweep", *THREE, "--file", text_file, "--out", folder, "--jobs", jobs, before=before)
     assert done.returncode == 130, done.stderr
-    assert f"Go on with: tinygpt sweep --resume {folder}" in done.stdout.decode()
+    assert f"Resume with: tinygpt sweep --resume {folder}" in done.stdout.decode()
     assert len(results_whole(folder)) == 1 and (folder / "sweep.png").exists()
     succeed("sweep", "--resume", folder, "--quiet")
     assert losses(folder) == losses(straight)

@@ -10,8 +10,8 @@ import pytest
 from cli_helpers import metrics, one_line_error, succeed, tinygpt
 
 from tinygpt.cli.charts import loss_chart
-from tinygpt.core.run.exam import ON_THE_WAY
-from tinygpt.formats import load_tinygpt
+from tinygpt.core.train.exam import ON_THE_WAY
+from tinygpt.store.formats import load_tinygpt
 
 TASK = "task:repeating:2"
 SIZES = ["--preset", "tiny", "--ctx", 16, "--batch", 32, "--warmup", 20, "--threads", 1]

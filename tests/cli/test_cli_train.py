@@ -15,8 +15,8 @@ from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, t
 
 from tinygpt.cli.reports import opening_words
 from tinygpt.core.presets import preset
-from tinygpt.formats import load_tinygpt
-from tinygpt.running.settings import read_settings
+from tinygpt.jobs.settings import read_settings
+from tinygpt.store.formats import load_tinygpt
 
 
 def arguments(text: Path, run: Path, *more: object, steps: int = 3) -> list[object]:
@@ -41,7 +41,7 @@ def test_the_folder_is_complete(straight_run: Path, text_file: Path) -> None:
     assert [event["step"] for event in metrics(straight_run, "eval")] == [10, 20, 30, 40, 50, 60]
     assert metrics(straight_run)[0].keys() == {"event", "step", "loss", "grad_norm", "lr", "tokens_per_s", "eta_s"}
     (session,) = metrics(straight_run, "session")
-    assert (session["from"], session["step"]) == (0, 60) and 0 < session["seconds"] < 60
+    assert (session["from"], session["step"]) == (0, 60) and session["seconds"] > 0
     assert session["device"].startswith("native C++")
     assert re.findall(r"^──── step (\d+) ────$", (straight_run / "samples.txt").read_text(), re.M) == ["20", "40", "60"]
     assert (straight_run / "loss.png").read_bytes().startswith(b"\x89PNG")
@@ -101,7 +101,7 @@ def test_options_of_the_model_by_flags_and_by_file(tmp_path: Path) -> None:
 
 def test_a_preset_flag_beside_a_file_brings_what_it_states(tmp_path: Path) -> None:
     from tinygpt.cli.corpora import TextFlags
-    from tinygpt.running.beginning import new_job
+    from tinygpt.jobs.beginning import new_job
 
     config = tmp_path / "my.toml"
     config.write_text("[model]\nlayers = 1\n[train]\nlr = 0.01\n")
@@ -247,7 +247,7 @@ def test_too_short_a_text_is_one_sentence(tmp_path: Path) -> None:
     assert "one window takes ctx + 1 = 17" in error and not (tmp_path / "run").exists()
 
 
-def test_a_diverging_run_keeps_its_last_good_checkpoint(text_file: Path, tmp_path: Path) -> None:
+def test_a_diverging_run_keeps_its_last_good_checkpoint(text_file: Path, tmp_path: Path, drawn: None) -> None:
     run = tmp_path / "run"
     result = train(text_file, run, "--lr", 10, "--set", "grad_clip=0", "--checkpoint-every", 5, steps=200)
     assert "training stopped at step" in one_line_error(result)

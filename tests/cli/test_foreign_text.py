@@ -17,10 +17,10 @@ from typer.testing import Result
 from tinygpt.cli.output import Output
 from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.engines.base import State
-from tinygpt.formats import Checkpoint, save_tinygpt
-from tinygpt.formats.adapter_file import Adapter, save_adapter
 from tinygpt.kernels.init import initial_values
-from tinygpt.models import load_model
+from tinygpt.store.formats import Checkpoint, save_tinygpt
+from tinygpt.store.formats.adapter_file import Adapter, save_adapter
+from tinygpt.store.naming import load_model
 
 ESCAPE = "mine\x1b]0;mine\x07\x9b2J\nerror: forged"
 
@@ -72,7 +72,7 @@ def marked_up(text_file: Path, tmp_path: Path) -> Path:
     return text
 
 
-def test_of_a_name_with_markup(marked_up: Path, tmp_path: Path) -> None:
+def test_of_a_name_with_markup(marked_up: Path, tmp_path: Path, drawn: None) -> None:
     """Neither a terminal's markup nor a picture's, where the text is loaded, listed and drawn."""
     run = tmp_path / "[red]run"
     result = succeed("train", "--preset", "tiny", *TINY, "--steps", 2, "--file", marked_up, "--out", run)

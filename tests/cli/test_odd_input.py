@@ -11,7 +11,7 @@ from cli_helpers import CALM, TINY, metrics, one_line_error, process, succeed, t
 from tinygpt.core.hub.names import Rows
 from tinygpt.data.hub import cache_key, read_cache, write_cache
 
-SOON = pytest.mark.timeout(20)
+SOON = pytest.mark.timeout(300)
 DEEP = 100_000
 
 

@@ -11,8 +11,8 @@ import pytest
 from cli_helpers import one_line_error, succeed, tinygpt
 
 from tinygpt.engines.base import State
-from tinygpt.formats import save_tinygpt
-from tinygpt.models import load_model
+from tinygpt.store.formats import save_tinygpt
+from tinygpt.store.naming import load_model
 
 
 def with_weights_of(value: float, run: Path, path: Path) -> Path:

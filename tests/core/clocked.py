@@ -14,7 +14,7 @@ class Clock:
 class ClockedEngine(ToyEngine):
     """A step takes what its tokens take on this machine, and never less than `launch` seconds."""
 
-    def __init__(self, run, clock, flops, launch=0.0, threads=2, drift=None):
+    def __init__(self, run, clock, flops, launch=0.0, threads=2, drift=None, byte=0.001):
         ToyEngine.__init__(self)
         self.config = run
         self.clock = clock
@@ -24,6 +24,7 @@ class ClockedEngine(ToyEngine):
         self.each = max(launch, work / flops)
         self.threads = threads
         self.closed = False
+        self.byte = byte  # seconds to write one
         clock.seconds += 0.05
 
     async def train(self, steps):
@@ -36,7 +37,7 @@ class ClockedEngine(ToyEngine):
         return await ToyEngine.validate(self, first, batches)
 
     def draw(self):
-        self.clock.seconds += 0.001
+        self.clock.seconds += self.byte
         return ToyEngine.draw(self)
 
     async def close(self):

@@ -2,12 +2,13 @@
 
 import struct
 
+from tinygpt.core.engine.contract import Player
+from tinygpt.core.engine.machine import Machine
+from tinygpt.core.engine.memory import States
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.ops.record import RING
 from tinygpt.core.ops.sample import CHOICE_WORDS, NO_NUMBER, OVER, STOP, STOPPED, WRITTEN
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.run.contract import Player
-from tinygpt.core.run.engine import ProgramEngine
-from tinygpt.core.run.machine import Machine
 
 
 class FakeMachine(Machine):
@@ -147,4 +148,4 @@ class FakePlayer(Player):
 
 
 def fake_engine(config):
-    return ProgramEngine(config, FakeMachine())
+    return ProgramEngine(config, FakeMachine(), States())

@@ -7,13 +7,16 @@ from bits import bits
 from toy import ToyEngine, ToyHost
 
 from tinygpt.core import config, corpus, presets, rng, tasks, text
+from tinygpt.core.engine import contract
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models import parameters
 from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.op import Tensor
+from tinygpt.core.optimizers import schedule
 from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.run import contract, exam, sampler, schedule, trainer
+from tinygpt.core.train import exam, trainer
+from tinygpt.core.write import sampler
 
 for name in presets.preset_names():
     run = presets.preset(name)
@@ -42,6 +45,7 @@ print(corpus.corpus_advice(presets.preset("xl"), 863, 95, 6416896))
 print([bits(list(rates_of(presets.preset("small").train, step))) for step in (1, 2, 1000, 100000)])
 for step in (1, 2, 1000000):
     print(step, rng.batch_offsets(1337, step, 7, 1115394, 64))
+print(rng.shuffled_offsets(4294967295, 30, 7, 1115394, 64), rng.shuffled_offsets(1, 4294967290, 9, 901, 9))
 print(rng.eval_offsets(4294967295, 5, 3000000000, 128))
 print([bits(rng.sample_uniform(7, position)) for position in (0, 1, 2**33)])
 
@@ -74,9 +78,12 @@ for engine in (ToyEngine(), ToyEngine(block=7)):
     for save in host.saves:
         print(bits(save))
 
+LAYERS = 2  # at most: a long proof plans all
+
 for name in presets.preset_names():
     for changes in ({}, {"grad_accum": 3}, {"ctx": 17, "batch": 3})[: 3 if name in ("tiny", "small") else 1]:
         run = presets.preset(name).replace(**changes)
+        run = run.replace(layers=min(LAYERS, run.model.layers))
         lowered = Lowered(run, all_modes(run) + ["train_fed", "init", "reset"], 100003, 9999)
         playbook = lowered.playbook()
         for mode in sorted(playbook["programs"]):

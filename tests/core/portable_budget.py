@@ -4,11 +4,12 @@ from bits import bits
 from clocked import Clock, ClockedEngine, ClockedHost
 
 from tinygpt.core import presets
-from tinygpt.core.budget import hardness, law, pace
-from tinygpt.core.budget.choose import Asked, Survey, sizes
-from tinygpt.core.budget.law_numbers import LAW
+from tinygpt.core.advice import band, hardness, law, pace
+from tinygpt.core.advice.choose import Asked, Survey, sizes
+from tinygpt.core.advice.law_numbers import LAW
+from tinygpt.core.engine import contract
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run import band, contract, trainer
+from tinygpt.core.train import trainer
 
 TRAIN = b"".join([b"%d bottles of beer on the wall, %d bottles.\n" % (n * n % 89, n) for n in range(900)])
 facts = law.TextFacts(len(TRAIN), hardness.hardness(TRAIN, TRAIN[:5000]))

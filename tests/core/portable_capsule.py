@@ -13,10 +13,10 @@ from tinygpt.core.capsule.content import (
     trace_of,
 )
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.op import bits_float, float_bits
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.schedule import learning_rate
+from tinygpt.core.optimizers.schedule import learning_rate
 
 DEVICE = "native C++, 512-bit vectors, 2 threads, arena 8.1 MB"
 CONFIG = RunConfig(
@@ -111,6 +111,7 @@ for changes in (
     {"config.model.heads": 3},
     {"config.train.evil": 1},
     {"config.train.steps": 100},
+    {"config.train.batch": 65536, "config.train.grad_accum": 65536},
 ):
     refused(read_capsule, with_changes(changes))
 try:
@@ -131,16 +132,25 @@ def verdict(device, version, changed, weights=None, steps=120):
     for step in range(1, steps + 1):
         comparison.take(step, losses[step - 1] * changed.get(step, 1.0))
     found = comparison.verdict(weights)
-    print(found.agree, found.equal, found.steps, found.at, found.text)
+    print(found.verdict, found.weights, found.steps, found.at, found.head, found.text)
 
 
 OTHER = "WebAssembly, relaxed SIMD, 2 threads, 8 MB"
+SAME, CHANGED = "b" * 64, "c" * 64
+ALL_OFF = dict.fromkeys(range(1, 121), 1.0009)
+print("verdicts")
 verdict(DEVICE, "0.1.0", {})
-verdict(DEVICE, "0.1.0", {}, "b" * 64)
-verdict(DEVICE, "0.1.0", {}, "c" * 64)
+verdict(DEVICE, "0.1.0", {}, SAME)
+verdict(DEVICE, "0.1.0", {}, CHANGED)
 verdict(DEVICE, "0.1.0", {7: 1.00001})
+verdict(DEVICE, "0.1.0", {7: 1.00001}, CHANGED)
 verdict(DEVICE, "0.2.0", {7: 1.00001})
-verdict(OTHER, "0.1.0", {7: 1.0009, 60: 1.2}, "c" * 64)
+verdict(OTHER, "0.1.0", {}, SAME)
+verdict(OTHER, "0.1.0", {}, CHANGED)
+verdict(OTHER, "0.1.0", ALL_OFF, CHANGED)
+verdict(OTHER, "0.1.0", ALL_OFF, SAME)
+verdict(OTHER, "0.1.0", {7: 1.0000002}, SAME)
+verdict(OTHER, "0.1.0", {7: 1.0009, 60: 1.2}, CHANGED)
 verdict(OTHER, "0.1.0", {7: 1.0011})
 verdict(OTHER, "0.1.0", {50: 1.0011}, None, 50)
 verdict(OTHER, "0.1.0", {119: 2.5})

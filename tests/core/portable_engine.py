@@ -4,11 +4,11 @@ from bits import bits
 from fake_player import fake_engine
 
 from tinygpt.core import config, presets
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.desk import Desk
-from tinygpt.core.run.validation import validate
-from tinygpt.core.run.watching import Watcher
+from tinygpt.core.look.watch import Watcher
+from tinygpt.core.train.validation import validate
+from tinygpt.core.write.desk import Desk
 
 TEXT = bytes([byte % 251 for byte in range(1000)])
 PROMPTS = [(b"", ()), (b"abcdefghi", (b"FG",)), (b"ab", (b"E", b"zz"))]

@@ -4,6 +4,8 @@ from bits import bits
 
 from tinygpt.core import presets
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.look.inside import direction_of, kept_weights, looked_config, opinion, softmax, stages_of, triangles
+from tinygpt.core.look.watch import summary, tensors_of
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.parts import part_names, scaled_parts, stretches_of
 from tinygpt.core.models.programs import LOOKING
@@ -11,8 +13,6 @@ from tinygpt.core.names import chosen, matches
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
-from tinygpt.core.run.looking import direction_of, kept_weights, looked_config, opinion, softmax, stages_of, triangles
-from tinygpt.core.run.watching import summary, tensors_of
 
 for changes in ({}, {"norm_place": "post", "positions": "alibi", "tied_head": "off", "logit_cap": 9.0}):
     run = looked_config(presets.preset("tiny", "modern").replace(positions="learned").replace(**changes), 7)
@@ -32,8 +32,8 @@ for changes in ({}, {"norm_place": "post", "positions": "alibi", "tied_head": "o
 numbers = [((7 * i) % 19) / 16 - 0.5 for i in range(256)]
 print(bits(summary(numbers + [float("inf")])))
 print(bits(opinion(softmax(numbers), b"abc", 1)), bits(triangles([numbers[:2], numbers[2:4]], 2)))
-names = ["blocks.0.dqkv", "blocks.0.dqkv.turned", "blocks.10.dqkv", "x"]
-for pattern in ("blocks.*.dqkv", "*", "x", "*dqkv*", "blocks.0.dqkv*turned", "b*0*0*", "*.dqkv.*"):
+names = ["blocks.0.dqkv", "blocks.0.dqkv.rotary", "blocks.10.dqkv", "x"]
+for pattern in ("blocks.*.dqkv", "*", "x", "*dqkv*", "blocks.0.dqkv.rotary", "b*0*0*", "*.dqkv.*"):
     print(
         pattern,
         [matches(pattern, name) for name in names],

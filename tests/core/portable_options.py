@@ -21,8 +21,9 @@ GATED["kv_heads"] = 1
 MUON = {"optimizer": "muon", "activation": "swiglu", "d_model": 30, "ns_steps": 7, "average": 0.3, "kv_heads": 1}
 
 plain = {"kind": "bigram", "optimizer": "sgd", "average": 0.2}
+recurrent = {"kind": "recurrent", "d_model": 30, "positions": "none"}
 lora = LoraConfig(rank=3, targets="k_proj,fc_gate,fc_out")
-for changes, adapters in ((MODERN, None), (GATED, None), (plain, None), (MUON, None), (GATED, lora)):
+for changes, adapters in ((MODERN, None), (GATED, None), (plain, None), (recurrent, None), (MUON, None), (GATED, lora)):
     run = presets.preset("tiny").replace(**changes)
     run = RunConfig(run.model, run.train, adapters)
     print(run.model.describe(), run.model.d_mlp)

@@ -5,16 +5,16 @@ import math
 import pytest
 from clocked import Clock, ClockedEngine, ClockedHost
 
-from tinygpt.core.budget import choose
-from tinygpt.core.budget.choose import DROPOUTS, FEWEST_STEPS, MARGIN, VALIDATED_BYTES, Asked, Survey
-from tinygpt.core.budget.hardness import LEARNED, hardness
-from tinygpt.core.budget.law import FLOOR, STEEPEST, Law, TextFacts, end_loss, known_size, predict
-from tinygpt.core.budget.pace import MOST, Pace
+from tinygpt.core.advice import choose
+from tinygpt.core.advice.choose import DROPOUTS, FEWEST_STEPS, MARGIN, VALIDATED_BYTES, Asked, Survey
+from tinygpt.core.advice.hardness import LEARNED, hardness
+from tinygpt.core.advice.law import FLOOR, STEEPEST, Law, TextFacts, end_loss, known_size, predict
+from tinygpt.core.advice.pace import MOST, Pace
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.optimizers.schedule import average_rate, learning_rate
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.schedule import average_rate, learning_rate
-from tinygpt.core.run.trainer import Trainer
+from tinygpt.core.train.trainer import Trainer
 
 # Larger ones end lower, and need more tokens for it.
 LAW = Law(
@@ -92,9 +92,29 @@ def test_the_run_that_is_chosen_ends_within_the_time(flops, seconds):
     assert host.of("eval")[-1]["step"] == host.of("sample")[-1]["step"] == engine.step
 
 
+@pytest.mark.parametrize("byte, samples", [(0.0001, 5), (0.005, 5), (0.01, 5), (0.02, 3), (0.08, 1)])
+def test_a_slow_machine_shows_shorter_samples_before_it_shows_fewer(byte, samples):
+    option, machine, survey = chosen(1e11, 60, names=["tiny"], kind={"byte": byte})
+    assert (option.sampled == 320) == (byte < 0.001) and option.sampled >= choose.SHORTEST_SAMPLE
+    if byte < 0.05:
+        assert samples * option.sampled * byte <= choose.SAMPLED_SHARE * 60
+    _, host = trained(machine, option, survey.deadline)
+    told = host.of("sample")
+    assert len(told) == samples + 1 and told[0]["step"] == 0 and told[-1]["step"] == host.of("eval")[-1]["step"]
+    assert all(len(event["text"]) <= option.sampled for event in told[:-1])
+    assert machine.clock.now() <= survey.deadline
+
+
+def test_who_wants_no_samples_gets_none_at_the_start():
+    option, machine, survey = chosen(1e11, 60, sample_every=0)
+    _, host = trained(machine, option, survey.deadline)
+    assert option.sampled == 0 and len(host.of("sample")) == 1
+
+
 def trained(machine, option, deadline, drift=None):
     pace = Pace(machine.clock.now(), deadline, option)
-    engine = ClockedEngine(option.run, machine.clock, machine.flops, drift=drift)
+    byte = machine.kind.get("byte", 0.001)
+    engine = ClockedEngine(option.run, machine.clock, machine.flops, drift=drift, byte=byte)
     host = ClockedHost(machine.clock)
     assert run_now(Trainer(option.run, engine, host, 10**6, 10**5, pace=pace).run()) == "finished"
     return engine, host

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from tinygpt.core.advice.band import band_of
+from tinygpt.core.advice.coach import Coach
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.presets import preset
-from tinygpt.core.run.band import band_of
-from tinygpt.core.run.coach import Coach
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.trainer import Trainer
+from tinygpt.core.train.host import Host
+from tinygpt.core.train.trainer import Trainer
 from tinygpt.data import load_corpus
 from tinygpt.engines.native import native_engine
 
@@ -46,7 +46,7 @@ def test_a_sound_run_hears_nothing():
     [
         ({"lr": 1e-6, "matrix_lr": 1e-6}, ["far below the usual", "lr 0.005, matrix_lr 0.02"]),
         ({"matrix_lr": 5.0}, ["far above the usual", "matrix_lr 0.02"]),
-        ({}, ["at random there is nothing to learn"]),
+        ({}, ["random bytes cannot be learned"]),
     ],
 )
 def test_a_loss_that_does_not_move(changes, words):

@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig
-from tinygpt.core.corpus import check_corpus, corpus_advice, validates
+from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig, validates
+from tinygpt.core.corpus import check_corpus, corpus_advice
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import is_linear_weight, parameter_count, parameters
+from tinygpt.core.models.parameters import parameter_count, parameters
+from tinygpt.core.names import is_linear_weight
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, cut_short, preset, recipe_names
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +92,14 @@ def test_training_defaults_are_the_designs():
         (lambda: preset("hugs"), "did you mean 'huge'"),
         (lambda: preset("small").replace(layer=3), "did you mean 'layers'"),
         (lambda: check_corpus(preset("small"), 64), "64 bytes, but one window takes ctx + 1 = 65"),
+        (
+            lambda: check_corpus(preset("tiny").replace(batch=65536, grad_accum=65536), 999),
+            "a step would read batch x grad_accum x ctx = 137,438,953,472 bytes, and 2,147,483,647 is the most; lower",
+        ),
+        (
+            lambda: check_corpus(preset("tiny").replace(batch=65536, eval_batches=65536), 999),
+            "a validation would read batch x eval_batches x ctx = 137,438,953,472 bytes",
+        ),
     ],
 )
 def test_wrong_settings_get_one_sentence(make, says):

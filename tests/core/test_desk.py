@@ -6,10 +6,11 @@ import pytest
 from toy import ToyEngine
 
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.errors import NotFinite
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.desk import Desk
-from tinygpt.core.run.sampler import NotFinite, generate
+from tinygpt.core.write.desk import Desk
+from tinygpt.core.write.sampler import generate
 
 
 class ToyRows:
@@ -68,6 +69,22 @@ def test_texts_are_those_written_alone_whoever_comes_and_goes(rows, ctx):
     for ticket, whole in texts:
         assert ticket.ended and ticket.out == said.get(ticket, b"")
         assert ticket.out == (whole if ticket not in left else whole[: len(ticket.out)])
+
+
+def test_texts_that_take_turns_on_a_row_are_those_written_alone():
+    desk, settings = Desk(ToyRows(8), 1), SampleConfig(tokens=50)
+    texts = [desk.join(prompt, settings) for prompt in (b"first", b"second", b"third")]
+    rested, together = [], 0
+    while not desk.empty():
+        run_now(desk.more())
+        together = max(together, len([text for text in texts if text.out and not text.ended]))
+        for ticket in rested:
+            desk.resume(ticket)
+        rested = [ticket for ticket in desk.seats if ticket is not None and ticket.full()]
+        for ticket in rested:
+            desk.rest(ticket)
+    assert together == 3
+    assert [text.out for text in texts] == [alone(8, prompt, settings) for prompt in (b"first", b"second", b"third")]
 
 
 def test_a_text_that_cannot_go_on_is_told_and_the_others_go_on():

@@ -6,6 +6,9 @@ import pytest
 from fake_player import fake_engine
 
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.engine.program_engine import UNPLANNED
+from tinygpt.core.engine.rate import HEARD, Rate
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import all_modes, training_modes
 from tinygpt.core.ops.record import RING
@@ -13,10 +16,7 @@ from tinygpt.core.optimizers import OPTIMIZERS
 from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.engine import UNPLANNED
-from tinygpt.core.run.rate import HEARD, Rate
-from tinygpt.core.run.validation import validate
+from tinygpt.core.train.validation import validate
 
 SIZES = {"layers": 1, "d_model": 10, "heads": 2, "ctx": 9, "batch": 2, "eval_batches": 3}
 CONFIG = preset("tiny").replace(**SIZES, schedule="cosine", warmup=5, steps=400)

@@ -3,14 +3,14 @@
 import pytest
 from toy import ToyEngine, ToyHost
 
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.exam import ON_THE_WAY, SHOWN, Exam
-from tinygpt.core.run.progress import Progress
-from tinygpt.core.run.trainer import Diverged, Trainer
 from tinygpt.core.tasks import exercises
 from tinygpt.core.tasks.task import EXAM_QUESTIONS
+from tinygpt.core.train.exam import ON_THE_WAY, SHOWN, Exam
+from tinygpt.core.train.progress import Progress
+from tinygpt.core.train.trainer import Diverged, Trainer
 
 CTX = 32
 RUN = preset("tiny").replace(steps=60, eval_every=20, sample_every=0, checkpoint_every=0)
@@ -121,7 +121,7 @@ def test_a_stop_that_comes_into_an_exam_drops_it_and_who_goes_on_makes_up_for_it
 
 
 def test_logits_that_are_no_numbers_are_a_divergence(exam):
-    from tinygpt.core.run.sampler import NotFinite
+    from tinygpt.core.errors import NotFinite
 
     engine = ToyEngine()
 

@@ -12,13 +12,14 @@ from wgsl_text import Workgroup, declared_bindings, declared_overrides, joined, 
 from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import trained_parameters
+from tinygpt.core.models.layout import Layout
 from tinygpt.core.models.memory import Memory
-from tinygpt.core.models.programs import PROGRAMS, all_modes
+from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.gpu import Device, Dispatch, Segment
 from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.passes import program_of
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.memory import FLAT, named_in, verify_gpu_plan
-from tinygpt.core.plan.layout import Layout
 from tinygpt.core.presets import preset, preset_names
 
 ALIGNMENT = 256  # bytes: WebGPU's default minStorageBufferOffsetAlignment
@@ -40,7 +41,7 @@ TRAIN, VAL = 5001, 999  # bytes of text
 
 def programs(config: RunConfig) -> tuple[Memory, list[Program]]:
     memory = Memory(config, TRAIN, VAL)
-    return memory, [PROGRAMS[mode](config, memory) for mode in all_modes(config)]
+    return memory, [program_of(mode, config, memory) for mode in all_modes(config)]
 
 
 def gpu_lowered(config: RunConfig, device: Device) -> GpuLowered:

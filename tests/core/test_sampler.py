@@ -4,9 +4,9 @@ import pytest
 from toy import ToyEngine
 
 from tinygpt.core.config import SampleConfig
-from tinygpt.core.run import sampler
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.sampler import choose, generate
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.write import sampler
+from tinygpt.core.write.sampler import choose, generate
 
 LOGITS = [0.0] * 256
 LOGITS[65], LOGITS[66], LOGITS[67] = 5.0, 4.0, 3.0

@@ -5,12 +5,13 @@ from itertools import pairwise
 
 import pytest
 
-from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
-from tinygpt.core.run.progress import Progress
+from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.tab import shelf
 from tinygpt.core.tab.shelf import KEEP_EVERY, KEEP_FIRST, KEEP_LARGEST, KEEP_SHARE, SNAPSHOT_BYTES, SNAPSHOTS, Keeping
+from tinygpt.core.train.progress import Progress
 
 EMPTY = {"records": [None, None], "snapshots": [], "durable": True}
+META = {"sequence": 1, "title": "first", "created": "then", "text": {"sha256": "0a", "bytes": 5, "name": "a text"}}
 FACTS = {"config": RunConfig(ModelConfig(), TrainConfig()).as_dict(), "parameters": 5, "engine": "wasm"}
 
 
@@ -138,13 +139,104 @@ def test_the_library_is_told_of_whole_runs_only():
         keeping.validated(step, 4.0)
         disk.write(order := keeping.order(at(step), FACTS))
         keeping.kept(0.0, order)
-    meta = [json.dumps({"sequence": 1, "title": "first", "created": "then", "text": {}}), '{"sequence": 2, "ti']
+    meta = [json.dumps(META), '{"sequence": 2, "ti']
     told = json.loads(shelf.facts(json.dumps({"id": "a", "bytes": 3, "meta": meta, **disk.found()})))
     assert (told["title"], told["step"], told["steps"]) == ("first", 20, TrainConfig().steps)
     assert [stop["step"] for stop in told["stops"]] == [8, 16, 20]
     assert told["validations"] == [[8, 4.0], [16, 4.0], [20, 4.0]]
-    for half in ({"meta": [None, None]}, {"records": ["", None]}):
+    for half in ({"meta": [None, None]}, {"records": ["", None], "snapshots": []}):
         assert shelf.facts(json.dumps({"id": "a", "bytes": 3, "meta": meta, **disk.found(), **half})) == "null"
+
+
+def spoilt(record):
+    """One field after the other lost, or of another type."""
+    for name in record:
+        yield json.dumps({key: value for key, value in record.items() if key != name})
+        yield json.dumps({**record, name: [1]})
+    yield from ("", "{", "null", "[]", "7", '"text"', "{}", json.dumps(record)[:-1])
+
+
+def test_whatever_a_record_or_a_meta_says_the_library_has_an_answer():
+    disk = Disk()
+    keeping = Keeping(disk.found(), 100, 1000)
+    for step in (8, 16):
+        disk.write(order := keeping.order(at(step), FACTS))
+        keeping.kept(0.0, order)
+    whole = {"id": "a", "bytes": 3, "files": ["model.0.tinygpt"], "meta": [json.dumps(META)] * 2, **disk.found()}
+    records = [json.loads(text) for text in disk.records if text]
+    for bad in spoilt(records[1]):  # the newest: the other one is shown, or its fields that are there
+        told = json.loads(shelf.facts(json.dumps({**whole, "records": [disk.records[0], bad], "snapshots": [bad]})))
+        assert told["step"] in (8, 16) and told["title"] == "first"
+        json.loads(shelf.salvage(bad))
+        Keeping({**disk.found(), "records": [bad, bad], "snapshots": [bad]}, 100, 1000)
+    for bad in spoilt(META):
+        told = json.loads(shelf.facts(json.dumps({**whole, "meta": [bad, json.dumps(META)]})))
+        assert told["title"] == "first" or told["title"] == json.loads(bad)["title"]
+        lost = json.loads(shelf.facts(json.dumps({**whole, "meta": [bad, None]})))
+        damage = json.loads(shelf.damage(json.dumps({**whole, "meta": [bad, None]})))
+        assert lost is not None or (damage["model"] and "cannot be read" in damage["text"])
+
+
+def test_a_damaged_run_says_what_can_be_saved_of_it():
+    lost = {"id": "a", "bytes": 3, "meta": [json.dumps(META), None], "records": ["", None], "snapshots": []}
+    told = [json.loads(shelf.damage(json.dumps({**lost, "files": files}))) for files in ([], ["model.0.tinygpt"])]
+    assert [(row["title"], row["model"]) for row in told] == [("first", False), ("first", True)]
+    assert "before its first checkpoint" in told[0]["text"] and "can still be opened" in told[1]["text"]
+
+
+def test_two_copies_of_a_meta_are_written_one_after_the_other():
+    assert json.loads(shelf.copies_of(json.dumps([None, None]))) == [[1, 0], 1]
+    copies = [json.dumps(META), json.dumps({**META, "sequence": 2, "title": "second"})]
+    assert json.loads(shelf.copies_of(json.dumps(copies))) == [[0, 1], 3]
+    assert json.loads(shelf.meta_of(json.dumps(copies))) == 1
+    assert json.loads(shelf.meta_of(json.dumps([copies[0], copies[1][:-5]]))) == 0
+    assert json.loads(shelf.meta_of(json.dumps(["{}", None]))) is None
+    assert json.loads(shelf.copies_of(json.dumps(["{", copies[1]]))) == [[0, 1], 3]  # the damaged one first
+
+
+def test_a_checkpoint_that_is_damaged_is_overwritten_before_one_that_is_whole():
+    disk = Disk()
+    keeping = Keeping(disk.found(), 100, 1000)
+    for step in (10, 20):
+        disk.write(order := keeping.order(at(step), FACTS))
+        keeping.kept(0.0, order)
+    damaged = [disk.records[0], json.dumps({"sequence": 2, "damaged": True})]
+    assert json.loads(shelf.order_of(json.dumps(damaged))) == [0]
+    assert json.loads(shelf.next_of(json.dumps(damaged))) == [1, 3]
+    neither = [json.dumps({"sequence": 1, "damaged": True}), damaged[1]]
+    assert json.loads(shelf.order_of(json.dumps(neither))) == []
+    assert json.loads(shelf.next_of(json.dumps(neither))) == [0, 3]  # newer than either
+
+
+def test_the_weights_of_a_checkpoint_can_be_found_without_its_optimizer():
+    config = RunConfig(ModelConfig(layers=1, d_model=8, heads=2, ctx=8), TrainConfig(optimizer="adamw"))
+    where = shelf.weight_pieces(config)
+    sizes = [length for _, length in where["pieces"]]
+    assert sum(sizes) * 3 == where["bytes"] and where["pieces"][:2] == [[0, sizes[0]], [3 * sizes[0], sizes[1]]]
+    facts = {"config": config.as_dict(), "parameters": 5, "engine": "wasm"}
+    order = Keeping(EMPTY, 100, 1000).order(at(20), facts)
+    record = {**order["record"], "savedAt": "now"}
+    assert json.loads(shelf.salvage(json.dumps(record))) is None  # of an older page, which had no digest of them
+    told = json.loads(shelf.salvage(json.dumps({**record, "weights": "0a"})))
+    assert (told["sha256"], told["step"], told["header"]["slots"]) == ("0a", 20, [])
+    assert told["header"]["rng"]["step"] == 20 and told["header"]["manifest"][1]["floatOffset"] == sizes[0] // 4
+    adapters = {**config.as_dict(), "lora": LoraConfig().as_dict()}
+    assert json.loads(shelf.salvage(json.dumps({**record, "config": adapters, "weights": "0a"}))) is None
+
+
+@pytest.mark.parametrize(
+    "kind, newest, log, said",
+    [
+        ("slot", 20, True, ""),
+        ("file", None, True, ""),
+        ("snapshot", 30, True, "The checkpoint of step 30 is damaged: this is step 20."),
+        ("weights", 20, True, "The state of its optimizer is damaged"),
+        ("slot", 20, False, "Its log is damaged: some steps are missing in the curve."),
+    ],
+)
+def test_what_was_lost_is_said(kind, newest, log, said):
+    told = shelf.recovered(json.dumps({"step": 20, "kind": kind, "newest": newest, "log": log}))
+    assert told.startswith(said) and bool(told) == bool(said)
 
 
 def test_configs_differ_by_label():

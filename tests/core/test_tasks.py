@@ -79,7 +79,7 @@ def test_a_text_follows_from_its_name_and_goes_on_with_its_length():
         assert not exercises(other).text(False, 500).startswith(text[:100])
 
 
-@pytest.mark.parametrize("share", [20, 50, 90])
+@pytest.mark.parametrize("share", [pytest.param(20, marks=pytest.mark.slow), 50, 90])
 def test_the_share_of_questions_to_train_on(share):
     made = exercises(f"task:modular-addition:97,train={share}")
     space = [f"{a}+{b}=" for a in range(97) for b in range(97)]

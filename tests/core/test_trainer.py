@@ -5,13 +5,13 @@ import pytest
 from toy import ToyEngine, ToyHost
 
 from tinygpt.core.config import TrainConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers.adamw import rates_of
+from tinygpt.core.optimizers.schedule import learning_rate
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.progress import LossHistory, Progress
-from tinygpt.core.run.schedule import learning_rate
-from tinygpt.core.run.trainer import EXPLODED_LOSS, Diverged, Trainer
+from tinygpt.core.train.progress import LossHistory, Progress
+from tinygpt.core.train.trainer import EXPLODED_LOSS, Diverged, Trainer
 
 RUN = preset("tiny").replace(steps=60, eval_every=20, sample_every=0, checkpoint_every=25)
 
@@ -44,7 +44,7 @@ def test_every_nth_state_is_kept_once_it_is_proven_and_the_last_one_too(block):
     _, _, host = train(RUN.replace(keep_every=10), ToyEngine(block))
     saves = [f"{kind} {progress['step']}" for kind, _, progress in host.saves if kind != "best"]
     assert saves[:6] == ["last 0", "kept 10", "kept 20", "last 25", "kept 30", "kept 40"]
-    assert saves[6:] == ["last 50", "kept 50", "last 60", "kept 60"]
+    assert saves[6:] == ["kept 50", "last 50", "kept 60", "last 60"]  # killed between the two, none is missing
     kept = [value for kind, value, _ in host.saves if kind == "kept"]
     assert kept == pytest.approx([5.5 * 0.96875**n for n in range(10, 61, 10)], rel=1e-12)
     host = ToyHost()
@@ -211,16 +211,18 @@ def test_a_stop_that_comes_while_a_state_is_saved_ends_the_run_before_another_st
     assert (reason, engine.step) == ("stopped", 26)  # the state of step 25 was proven by one more
 
 
+class Clocked(ToyEngine):
+    """Counts the bytes that it writes: they take time."""
+
+    bytes = 0
+
+    def draw(self):
+        self.bytes += 1
+        return ToyEngine.draw(self)
+
+
 def test_samples_take_a_tenth_of_the_time_and_one_is_always_at_the_end():
     """Steps take a second each, and a text ten."""
-
-    class Clocked(ToyEngine):
-        bytes = 0
-
-        def draw(self):
-            self.bytes += 1
-            return ToyEngine.draw(self)
-
     for every, on_the_way in ((0, []), (20, [20, 100, 180]), (100, [100, 200]), (5, [5, 90, 180])):
         engine, host = Clocked(), ToyHost()
         host.now = lambda: engine.step + engine.bytes / 32  # noqa: B023
@@ -231,6 +233,33 @@ def test_samples_take_a_tenth_of_the_time_and_one_is_always_at_the_end():
     host.now = lambda: engine.bytes / 3200  # a tenth of a second each, and steps take none
     train(RUN.replace(steps=100, sample_every=10), engine, host)
     assert [event["step"] for event in host.of("sample")] == [10, 20, 30, 40, 50, 60, 100]
+
+
+def test_what_is_saved_does_not_depend_on_the_clock():
+    """A slow machine leaves samples out, and saves the same."""
+
+    def hosted(seconds, **changes):
+        engine, host = Clocked(val_losses=[3.0, 2.0] + [2.5] * 9 if "patience" in changes else None), ToyHost()
+        host.now = lambda: engine.step + seconds * engine.bytes
+        reason = train(RUN.replace(sample_every=10, keep_every=10, **changes), engine, host)[0]
+        return reason, [event["step"] for event in host.of("sample")], host.saves
+
+    for changes, reason, end in (({}, "finished", 60), ({"steps": 500, "patience": 2}, "early-stop", 80)):
+        fast, slow = hosted(0.0, **changes), hosted(1.0, **changes)
+        assert fast[0] == slow[0] == reason
+        assert fast[1] == list(range(10, end + 1, 10)) and slow[1] == [10, end]
+        assert fast[2] == slow[2]
+        assert all(bool(saved["sample"]) == (saved["step"] == end) for *_, saved in fast[2])
+        best = ["best"] if reason == "finished" else []
+        assert [kind for kind, *_, saved in fast[2] if saved["step"] == end] == [*best, "kept", "last"]
+
+
+def test_a_run_that_goes_on_saves_no_sample_of_its_earlier_end():
+    progress, host = Progress(), ToyHost()
+    _, engine, _ = train(RUN.replace(steps=20), progress=progress)
+    assert progress.sample
+    train(RUN, engine, host, progress)
+    assert [bool(saved["sample"]) for *_, saved in host.saves if saved["step"] < 60] == [False] * 3 and progress.sample
 
 
 @pytest.mark.parametrize("ahead", [False, True])

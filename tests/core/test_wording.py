@@ -2,7 +2,7 @@ import pytest
 
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.room import GIB, doubt
+from tinygpt.core.tab.room import GIB, doubt
 from tinygpt.core.wording import in_labels, size_text
 
 

@@ -1,10 +1,10 @@
 """A toy engine, host and player for core's loops. Runs under CPython and MicroPython."""
 
+from tinygpt.core.engine.contract import Engine, StepMetrics
 from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets, sample_uniform
-from tinygpt.core.run.contract import Engine, StepMetrics
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.sampler import choose, require_finite
+from tinygpt.core.train.host import Host
+from tinygpt.core.write.sampler import choose, require_finite
 
 
 class ToyEngine(Engine):
@@ -35,7 +35,7 @@ class ToyEngine(Engine):
         while done < steps and self.step != self.stops_after:
             self.step += 1
             done += 1
-            loss = self.value + (sum(batch_offsets(1337, self.step, 16, 100000, 32)) % 1024) / 65536
+            loss = self.value + (sum(batch_offsets(1337, self.step, 1, 100000, 32)) % 1024) / 65536
             if self.losses:
                 loss = self.losses[self.step - 1]
             norm = self.grad_norms[self.step - 1] if self.grad_norms else 1.0

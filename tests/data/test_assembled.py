@@ -28,7 +28,12 @@ def no_clients(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("shared_cache")
 @pytest.mark.parametrize(
-    ("name", "size"), [("shakespeare", 1_155_703), ("shakespeare-full", 4_928_633), ("moby-dick", 1_216_552)]
+    ("name", "size"),
+    [
+        ("shakespeare", 1_155_703),
+        pytest.param("shakespeare-full", 4_928_633, marks=pytest.mark.slow),
+        ("moby-dick", 1_216_552),
+    ],
 )
 def test_an_assembled_corpus_is_the_pinned_text(name: str, size: int) -> None:
     corpus = load_corpus(name)

@@ -280,7 +280,7 @@ def test_cancelling_ends_a_long_wait(server: FakeDatasetsServer, load: Any, naps
 
 def test_cancelling_ends_an_answer_that_never_comes(server: FakeDatasetsServer) -> None:
     silence = threading.Event()
-    server.replies = [Reply(200, raw=(b"" for _ in iter(silence.wait, None)))]
+    server.replies = [Reply(200, raw=(b"" for _ in iter(silence.wait, True)))]  # True: it is over
     checks = []
 
     def cancelled() -> bool:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from page_helpers import FLAGS, PATIENCE, OpenPage, opener
-from playwright.sync_api import Browser, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect
 
 from tinygpt.engines.runner import find_chromium, webgpu_flags
-from tinygpt.site import build
+from tinygpt.site.build import build
 
 
 @pytest.fixture(scope="session")
@@ -19,15 +19,9 @@ def dist() -> Path:
 
 
 @pytest.fixture(scope="session")
-def playwright() -> Iterator[Playwright]:
-    expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as started:
-        yield started
-
-
-@pytest.fixture(scope="session")
 def launch(playwright: Playwright) -> Iterator[Callable[[list[str]], Browser]]:
     """Starts a browser with further flags."""
+    expect.set_options(timeout=PATIENCE)
     chromium = find_chromium()
     assert chromium is not None, "these tests drive Chromium; install it, or run make setup"
     browsers: list[Browser] = []

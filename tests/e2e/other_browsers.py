@@ -18,7 +18,7 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-PATIENCE = 40  # seconds
+PATIENCE = 120  # seconds
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # what WebDriver calls an element in JSON
 MINI_BROWSER = "usr/lib/*/webkit2gtk-4.1/MiniBrowser"
 
@@ -52,7 +52,11 @@ class Tab(ABC):
         """A file for an input."""
 
     def until(self, function: str, *arguments: str) -> Any:
-        return wait_for(function, lambda: self.call(function, *arguments))
+        try:
+            return wait_for(function, lambda: self.call(function, *arguments))
+        except AssertionError as fault:
+            seen = self.call("() => document.body.innerText")
+            raise AssertionError(f"{fault}\nthe page:\n{seen}\nthe console: {self.complaints}") from None
 
     def press(self, name: str) -> None:
         self.until(

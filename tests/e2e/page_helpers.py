@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, ViewportSize
 
-from tinygpt.server import Site
+from tinygpt.serve.server import Site
 
 OpenPage = Callable[..., Page]
-PATIENCE = 20_000  # ms
+PATIENCE = 120_000  # ms: a wait ends with what it waits for, so a busy machine may take its time
 PHONE: ViewportSize = {"width": 390, "height": 844}
 WIDE: ViewportSize = {"width": 1280, "height": 800}
 FLAGS = [
@@ -88,8 +88,19 @@ def step(page: Page) -> int:
     return int(stat(page, "step").replace(",", ""))
 
 
+def click(target: Locator) -> None:
+    """Clicks what can be clicked and is not covered. The click is a call, so it cannot miss a target that moves."""
+    target.click(trial=True)
+    target.evaluate("element => element.click()")
+
+
+def check(box: Locator) -> None:
+    if not box.is_checked():
+        click(box)
+
+
 def press(page: Page, name: str) -> None:
-    page.get_by_role("button", name=name, exact=True).click()
+    click(page.get_by_role("button", name=name, exact=True))
 
 
 def wait_for_step(page: Page, least: int) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from page_helpers import OpenPage, press, save
+from page_helpers import OpenPage, check, press, save
 from playwright.sync_api import Page, expect
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.progress import Progress
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.train.progress import Progress
 from tinygpt.engines.native import native_engine
-from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+from tinygpt.store.formats import Checkpoint, load_tinygpt, save_tinygpt
 
 # Odd sizes: SwiftShader compiles the kernels for even ones for a minute.
 TINY = RunConfig(
@@ -31,10 +31,10 @@ def untrained(file: Path, config: RunConfig = TINY) -> Path:
 
 
 def go_on_with(page: Page, file: Path, engine: str = "wasm", text: str = TEXT) -> None:
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill(text)
     page.locator("input[accept^='.tinygpt,']").set_input_files(file)
-    page.locator(f"input[name=engine][value={engine}]").check()
+    check(page.locator(f"input[name=engine][value={engine}]"))
     one_thread(page)
     press(page, "Continue")
 
@@ -67,12 +67,12 @@ def hide(page: Page) -> None:
 
 
 def wait_until_kept(page: Page) -> None:
-    expect(page.get_by_role("region", name="The model in hand")).to_contain_text("kept in this browser", timeout=60_000)
+    expect(page.get_by_role("region", name="The model in hand")).to_contain_text("kept in this browser")
 
 
 def finish(page: Page, folder: Path) -> Checkpoint:
     page.wait_for_function(
-        "() => document.querySelector('[role=status]').innerText.startsWith('Finished')", timeout=300_000
+        "() => document.querySelector('[role=status]').innerText.startsWith('Finished')", timeout=600_000
     )
     return load_tinygpt(save(page, folder))
 

@@ -13,12 +13,26 @@ from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from page_helpers import FLAGS, PATIENCE, PHONE, WIDE, OpenPage, opener, press, show, stop, view_names, wait_for_step
+from page_helpers import (
+    FLAGS,
+    PATIENCE,
+    PHONE,
+    WIDE,
+    OpenPage,
+    check,
+    click,
+    opener,
+    press,
+    show,
+    stop,
+    view_names,
+    wait_for_step,
+)
 from page_toy import wait_until_kept
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tinygpt.engines.runner import find_chromium
-from tinygpt.site import build
+from tinygpt.site.build import build
 
 POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
 SHEET = """<!doctype html><meta charset="utf-8"><title>TinyGPT: the page</title>
@@ -55,9 +69,9 @@ class Album:
 
 def train(page: Page, size: str, steps: int, text: str | None = None) -> None:
     show(page, "train")
-    page.get_by_label(size, exact=True).check()
+    check(page.get_by_label(size, exact=True))
     if text:
-        page.get_by_label("Your own").check()
+        check(page.get_by_label("Your own"))
         page.get_by_label("Text to learn from").fill(text)
     press(page, "Train")
     page.wait_for_selector("[data-phase=training]")
@@ -72,12 +86,12 @@ def first_look(page: Page, album: Album, folder: Path) -> None:
 
 def texts(page: Page, album: Album, folder: Path) -> None:
     show(page, "train")
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill(POEM)
     press(page, "more about this text")
     album.take(page, "a text of one's own")
-    page.get_by_label("Hugging Face").check()
-    page.locator("summary", has_text="Settings").click()
+    check(page.get_by_label("Hugging Face"))
+    click(page.locator("summary", has_text="Settings"))
     album.take(page, "Hugging Face, and all settings")
 
 
@@ -105,7 +119,7 @@ def run(page: Page, album: Album, folder: Path) -> None:
 
 def writing(page: Page, album: Album, folder: Path) -> None:
     show(page, "start")
-    page.get_by_role("region", name="Play with a trained model").get_by_role("button").first.click()
+    click(page.get_by_role("region", name="Play with a trained model").get_by_role("button").first)
     expect(page.locator("[data-pace]")).to_contain_text("320 bytes")
     page.locator(".panes pre").press("ArrowRight")
     expect(page.get_by_role("list", name="What could come next")).to_be_visible()
@@ -118,7 +132,7 @@ def writing(page: Page, album: Album, folder: Path) -> None:
     album.take(page, "two models beside each other")
     show(page, "inside")
     expect(page.locator("[data-inside=attention]")).to_be_visible()
-    page.get_by_label("attention", exact=True).check()
+    check(page.get_by_label("attention", exact=True))
     album.take(page, "inside a model of ours")
 
 
@@ -126,7 +140,7 @@ def teaching(page: Page, album: Album, folder: Path) -> None:
     show(page, "start")
     press(page, "Choose a text for it")
     expect(page.get_by_role("alert").first).to_contain_text("Loaded ")
-    page.get_by_role("radio", name="Moby-Dick").check()
+    check(page.get_by_role("radio", name="Moby-Dick"))
     expect(page.locator("[data-fact=adapter]")).to_be_visible()
     album.take(page, "a model to be taught another text")
     page.locator("input[name=steps]").fill("150")
@@ -154,14 +168,14 @@ def library(page: Page, album: Album, folder: Path) -> None:
     show(page, "library")
     expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
     for box in page.get_by_role("checkbox", name="Compare").all():
-        box.check()
+        check(box)
     expect(page.get_by_role("region", name="Comparison")).to_be_visible()
-    page.get_by_role("button", name="Travel back").last.click()
+    click(page.get_by_role("button", name="Travel back").last)
     press(page, "Let each write")
     expect(page.get_by_role("button", name="Let each write", exact=True)).to_be_enabled()
     album.take(page, "a library of two runs")
     with page.expect_download() as capsule:
-        page.get_by_role("button", name="Share").last.click()
+        click(page.get_by_role("button", name="Share").last)
     file = folder / "capsule.json"
     capsule.value.save_as(file)
     show(page, "replay")
@@ -170,7 +184,7 @@ def library(page: Page, album: Album, folder: Path) -> None:
     page.locator("input[name=replayed]").blur()
     album.take(page, "a capsule")
     press(page, "Replay")
-    expect(page.locator("[data-agree=true]")).to_be_visible()
+    expect(page.locator("[data-verdict=equal]")).to_be_visible()
     album.take(page, "a capsule that was replayed")
 
 
@@ -186,7 +200,7 @@ def measured(page: Page, album: Album, folder: Path) -> None:
 
 def faults(page: Page, album: Album, folder: Path) -> None:
     show(page, "train")
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill("short")
     press(page, "Train")
     expect(page.get_by_role("alert").first).to_contain_text("use a longer text")

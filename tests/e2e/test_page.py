@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, fact, press, save, stat, step, stop, wait_for_step
+from page_helpers import OpenPage, check, click, fact, press, save, stat, step, stop, wait_for_step
 from playwright.sync_api import expect
 
 from tinygpt.core.config import LN_VOCAB
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, preset, recipe_names
-from tinygpt.formats import load_tinygpt
+from tinygpt.store.formats import load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
 LEARNT = 3.5  # a loss that a few hundred steps reach and an untrained model is far from
@@ -19,14 +19,12 @@ LEARNT = 3.5  # a loss that a few hundred steps reach and an untrained model is 
 def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
     assert fact(page, "isolation") == "cross-origin isolated"
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, 1)
     assert float(stat(page, "loss")) > LEARNT
     expect(page.locator("article pre").first).not_to_be_empty()  # a sample
-    page.wait_for_function(
-        f"""Number(document.querySelector("[data-stat='loss'] dd").innerText) < {LEARNT}""", timeout=40_000
-    )
+    page.wait_for_function(f"""Number(document.querySelector("[data-stat='loss'] dd").innerText) < {LEARNT}""")
     assert 0 < float(stat(page, "validation")) < LN_VOCAB
     assert "relaxed" in fact(page, "engine") and "MB" in fact(page, "memory")
     stopped_at = stop(page)
@@ -55,10 +53,11 @@ def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> 
     stop(page)
 
 
+@pytest.mark.slow
 def test_a_model_of_other_parts_trains_and_says_what_it_is(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
-    page.get_by_label("tiny", exact=True).check()
-    page.get_by_text("Settings", exact=True).first.click()
+    check(page.get_by_label("tiny", exact=True))
+    click(page.get_by_text("Settings", exact=True).first)
     for name, choice in (("norm", "rmsnorm"), ("positions", "rotary"), ("qk_norm", "on"), ("activation", "swiglu")):
         page.locator(f"select[name={name}]").select_option(choice)
     page.locator("input[name=dropout]").fill("0.05")
@@ -78,7 +77,7 @@ def test_without_isolation_one_thread_and_a_word_on_it(open_page: OpenPage) -> N
     assert fact(page, "isolation") == "not cross-origin isolated"
     assert fact(page, "threads").startswith("1")
     expect(page.locator(".warning")).to_contain_text("thread")
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, 20)
     stop(page)
@@ -90,11 +89,11 @@ def test_presets_are_cores(open_page: OpenPage) -> None:
     assert names == [row.name for row in PRESETS]
     assert page.locator("input[name=preset]:checked").input_value() == DEFAULT_PRESET
     assert page.locator("input[name=recipe]:checked").input_value() == DEFAULT_RECIPE
-    page.locator("summary", has_text="Settings").click()
+    click(page.locator("summary", has_text="Settings"))
     for recipe in recipe_names():
-        page.locator(f"input[name=recipe][value={recipe}]").check()
+        check(page.locator(f"input[name=recipe][value={recipe}]"))
         for name in (DEFAULT_PRESET, "huge"):
-            page.get_by_label(name, exact=True).check()
+            check(page.get_by_label(name, exact=True))
             train = preset(name, recipe).train
             for field in ("steps", "batch", "lr", "dropout"):
                 assert float(page.locator(f"input[name={field}]").get_attribute("placeholder") or "") == getattr(
@@ -103,6 +102,7 @@ def test_presets_are_cores(open_page: OpenPage) -> None:
             assert page.locator("select[name=optimizer] option").first.inner_text() == train.optimizer
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_start(open_page: OpenPage) -> None:
     page = open_page(prepare=lambda page: page.route("**/worker*.js", lambda route: route.abort()))
     expect(page.get_by_role("alert")).to_contain_text("worker died")
@@ -111,7 +111,7 @@ def test_a_worker_that_cannot_start(open_page: OpenPage) -> None:
 
 def test_a_worker_that_dies_is_replaced_and_the_run_goes_on(open_page: OpenPage) -> None:
     page = open_page()
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     in_hand = page.get_by_role("region", name="The model in hand")
     expect(in_hand).to_contain_text("kept in this browser")

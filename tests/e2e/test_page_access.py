@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from page_helpers import PHONE, WIDE, OpenPage, press, show, view_names, wait_for_step
+from page_helpers import PHONE, WIDE, OpenPage, check, click, press, show, view_names, wait_for_step
 from playwright.sync_api import Page, expect
 
-from tinygpt.site import WEB
+from tinygpt.site.build import WEB
 
 pytestmark = pytest.mark.xdist_group("page")
 AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
@@ -40,8 +40,8 @@ def grave_faults(page: Page, state: str, schemes: tuple[Scheme, ...] = ("light",
 def use(page: Page, view: str, folder: Path) -> None:
     """Bring a view that a model is in hand for into a state with much to see."""
     if view == "train":
-        page.locator("summary", has_text="Settings").click()
-        page.get_by_label("Hugging Face").check()
+        click(page.locator("summary", has_text="Settings"))
+        check(page.get_by_label("Hugging Face"))
         (folder / "bad.tinygpt").write_bytes(b"no model at all")
         page.locator("input[accept^='.tinygpt,']").set_input_files(folder / "bad.tinygpt")
         expect(page.get_by_role("alert")).to_contain_text("cannot be loaded")
@@ -54,7 +54,7 @@ def use(page: Page, view: str, folder: Path) -> None:
     elif view == "inside":
         expect(page.locator("[data-inside=attention]")).to_be_visible()
     elif view == "library":
-        page.get_by_role("checkbox").first.check()
+        check(page.get_by_role("checkbox").first)
 
 
 def test_no_view_has_a_grave_fault_and_none_is_wider_than_a_phone(open_page: OpenPage, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_no_view_has_a_grave_fault_and_none_is_wider_than_a_phone(open_page: Ope
         faults += grave_faults(page, f"{view}, fresh, on a phone", ("dark",))
     page.set_viewport_size(WIDE)
     show(page, "train")
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, 5)
     expect(page.locator("article pre").first).not_to_be_empty()

@@ -7,27 +7,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, press, save, show, stat, step, wait_for_step
+from page_helpers import OpenPage, check, click, press, save, show, stat, step, wait_for_step
 from page_toy import TEXT, TINY, go_on_from_there, hide, one_thread, wait_until_kept
 from playwright.sync_api import Locator, Page, expect
 from test_page_inside import HEAR, assert_as_the_terminal_sees_it, heard
 
 import tinygpt
 from tinygpt.core.config import LoraConfig, RunConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.presets import adapting
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.progress import Progress
-from tinygpt.core.run.trainer import Trainer
-from tinygpt.core.run.validation import validate
+from tinygpt.core.train.host import Host
+from tinygpt.core.train.progress import Progress
+from tinygpt.core.train.trainer import Trainer
+from tinygpt.core.train.validation import validate
 from tinygpt.data import Corpus
-from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.base import State, terminal_engine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.wasm import WasmMachine
-from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
-from tinygpt.formats.adapter_file import Adapter, load_adapter, merged, save_adapter
-from tinygpt.formats.checkpoint import weights_sha256
+from tinygpt.store.formats import Checkpoint, load_tinygpt, save_tinygpt
+from tinygpt.store.formats.adapter_file import Adapter, load_adapter, merged, save_adapter
+from tinygpt.store.formats.checkpoint import weights_sha256
 
 pytestmark = pytest.mark.xdist_group("page-kept")
 LORA = LoraConfig(rank=3, alpha=16.0, targets="q_proj,v_proj,fc_in,o_proj")
@@ -54,12 +54,12 @@ def load(page: Page, file: Path) -> None:
 def teach(page: Page, base: Path, config: RunConfig, engine: str = "wasm") -> None:
     load(page, base)
     press(page, "Teach it another text …")
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill(TEXT)
     page.get_by_label("rank", exact=True).fill("3")
     page.get_by_label("fc_out", exact=True).uncheck()
-    page.get_by_label("o_proj", exact=True).check()
-    page.locator(f"input[name=engine][value={engine}]").check()
+    check(page.get_by_label("o_proj", exact=True))
+    check(page.locator(f"input[name=engine][value={engine}]"))
     one_thread(page)
     for name in ("steps", *CHANGES):
         page.locator(f"input[name={name}]").fill(str(getattr(config.train, name)))
@@ -72,9 +72,7 @@ def config_of(base: Path, steps: int, changes: dict[str, float] = CHANGES) -> Ru
 
 
 def finished(page: Page) -> None:
-    page.wait_for_function(
-        "() => document.querySelector('[role=status]').innerText.startsWith('Finished')", timeout=60_000
-    )
+    page.wait_for_function("() => document.querySelector('[role=status]').innerText.startsWith('Finished')")
 
 
 def writes(page: Page, beside: str) -> tuple[str, str]:
@@ -119,7 +117,7 @@ class Silent(Host):
 
 def uninterrupted(config: RunConfig, base: Checkpoint, node) -> tuple[State, Progress]:
     train, val = Corpus("test", TEXT.encode(), "").split(config.train.val_fraction)
-    engine = TerminalEngine(config, WasmMachine("node", threads=1, runner=node), base=base.state.w)
+    engine = terminal_engine(config, WasmMachine("node", threads=1, runner=node), base=base.state.w)
     run_now(engine.load_corpus(train, val))
     trainer = Trainer(config, engine, Silent(), len(train), len(val))
     assert run_now(trainer.run()) == "finished"
@@ -162,7 +160,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     expect(card).to_contain_text("An adapter of toy.tinygpt, rank 3")
     expect(card.get_by_role("button", name="Share")).to_be_disabled()
     with page.expect_download() as download:
-        card.get_by_role("button", name="Export").click()
+        click(card.get_by_role("button", name="Export"))
     download.value.save_as(tmp_path / "whole.safetensors")
     kept = load_adapter(tmp_path / "whole.safetensors")
     state, progress = uninterrupted(config, base, node)
@@ -189,7 +187,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     assert load_tinygpt(tmp_path / "merged.tinygpt").lora["baseSha256"] == kept.base_sha256
 
     show(page, "library")
-    card.get_by_role("button", name="Travel back").click()
+    click(card.get_by_role("button", name="Travel back"))
     journey = page.get_by_role("region", name="Travel back in toy taught your own text")
     journey.get_by_label("What each should write on from").fill("abca")
     journey.get_by_label("seed").fill("7")
@@ -200,7 +198,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     expect(page.get_by_text("an adapter of toy.tinygpt")).to_be_visible()
     show(page, "library")
     page.on("dialog", lambda dialog: dialog.accept())
-    card.get_by_role("button", name="Delete …").click()
+    click(card.get_by_role("button", name="Delete …"))
     expect(card).to_have_count(0)
     assert page.evaluate(KEPT_BASE) == []  # nothing stands on it any more
 
@@ -225,7 +223,7 @@ def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, 
     load(page, file)
     expect(page.get_by_role("alert").first).to_contain_text("Loaded toy.tinygpt")
     press(page, "Teach it another text …")
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill("short")
     press(page, "Teach")
     expect(page.get_by_role("alert").first).to_contain_text("use a longer text")
@@ -233,7 +231,7 @@ def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, 
         page.get_by_label(name, exact=True).uncheck()
     expect(page.get_by_text("targets is empty; choose from q_proj")).to_be_visible()
     for name in ("q_proj", "v_proj"):
-        page.get_by_label(name, exact=True).check()
+        check(page.get_by_label(name, exact=True))
     page.locator("#prompt").fill("abc")
     press(page, "Write")  # it is in the worker from now on
     expect(page.locator("article pre").first).to_contain_text("abc")
@@ -265,7 +263,7 @@ def test_an_adapter_learns_on_webgpu_as_on_webassembly(open_webgpu_page: OpenPag
     page = open_webgpu_page()
     config = config_of(file, 50, GENTLE)
     teach(page, file, config, "webgpu")
-    page.wait_for_selector("[data-phase=training]", timeout=300_000)
+    page.wait_for_selector("[data-phase=training]", timeout=600_000)
     finished(page)
     base = load_tinygpt(file)
     shown = page.locator("[data-stat=validation] .note").inner_text()

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from page_helpers import PATIENCE, fact, press, stop, wait_for_step
+from page_helpers import PATIENCE, check, fact, press, stop, wait_for_step
 from plain_host import PlainHost
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tinygpt.hosting import SERVICE_WORKER, write_service_worker
+from tinygpt.site.hosting import SERVICE_WORKER, write_service_worker
 
 pytestmark = pytest.mark.xdist_group("page-kept")
 PLACE = "some/where/"
@@ -61,7 +61,7 @@ def visit(context: BrowserContext, port: int) -> Page:
 
 
 def train(page: Page) -> None:
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, 20)
     stop(page)
@@ -83,6 +83,11 @@ def wait_for_caches(page: Page, held: Callable[[dict[str, list[str]]], bool]) ->
             return found
         page.wait_for_timeout(100)
     raise AssertionError(page.evaluate(KEPT))
+
+
+def builds_in(found: dict[str, list[str]]) -> set[int]:
+    """The sizes of the caches with a build each: a cache that is still being filled is smaller than the other."""
+    return {len(urls) for name, urls in found.items() if name != "tinygpt kept"}
 
 
 def test_threads_offline_and_one_version_at_a_time(folder: Path, context: BrowserContext) -> None:
@@ -112,13 +117,15 @@ def test_threads_offline_and_one_version_at_a_time(folder: Path, context: Browse
     (corpus,) = (url for url in first["tinygpt kept"] if "corpora" in url)
     size = page.evaluate("async path => (await (await fetch(path)).arrayBuffer()).byteLength", corpus)
     assert size > 1_000_000  # what the first is made of stays as it was
-    both = wait_for_caches(other, lambda found: len(found) == 3 and len({len(urls) for urls in found.values()}) == 2)
+    both = wait_for_caches(other, lambda found: len(found) == 3 and len(builds_in(found)) == 1)
     page.close(run_before_unload=False)
     other.close()
     host.end()
 
     page = visit(context, host.port)
-    expect(page.locator("h1")).to_have_attribute("data-build", "second")
+    while page.locator("h1").get_attribute("data-build") != "second":  # until the browser lets go of the first
+        page.close()
+        page = visit(context, host.port)
     left = wait_for_caches(page, lambda found: len(found) == 2)
     assert set(left) < set(both) and not any("corpora" in url for url in left["tinygpt kept"])
     page.close()
@@ -135,6 +142,7 @@ def test_threads_offline_and_one_version_at_a_time(folder: Path, context: Browse
     host.end()
 
 
+@pytest.mark.slow
 def test_a_reload_takes_nothing_from_who_has_begun(folder: Path, context: BrowserContext) -> None:
     host = PlainHost(folder)
     context.add_init_script("setInterval(() => dispatchEvent(new KeyboardEvent('keydown')), 5)")

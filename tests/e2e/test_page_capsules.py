@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, press, step
+from page_helpers import PATIENCE, OpenPage, check, press, show, step
 from playwright.sync_api import Page, expect
 
-from tinygpt import zoo
 from tinygpt.core.capsule.compare import DRIFT_LIMIT
 from tinygpt.core.capsule.content import LARGEST_FILE
+from tinygpt.store import bundled as zoo
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from cli_helpers import CALM, TINY, succeed, tinygpt
@@ -44,22 +44,23 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     page = open_page()
     poem = tmp_path / "poem.txt"
     poem.write_text(POEM)
-    page.get_by_label("tiny", exact=True).check()
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("tiny", exact=True))
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill(POEM)
     page.locator("input[name=steps]").fill("60")
     press(page, "Train")
     page.wait_for_selector("[data-kept='60']")
     mine = share(page, tmp_path)
 
-    there = json.loads(succeed("replay", mine, "--file", poem, "--engine", "native", "--json").stdout)
-    assert there["agree"] and there["compared"] == 60 and max(abs(a - b) / b for a, b in there["losses"]) < DRIFT_LIMIT
+    there = json.loads(tinygpt("replay", mine, "--file", poem, "--engine", "native", "--json").stdout)
+    assert there["verdict"] in ("equal", "unproved") and there["compared"] == 60
+    assert max(abs(a - b) / b for a, b in there["losses"]) < DRIFT_LIMIT
 
     # The text is kept here, and the model in hand stays.
-    page.get_by_role("link", name="Replay").click()
+    show(page, "replay")
     replay(page, mine, 60)
     expect(page.get_by_role("status")).to_contain_text(
-        "Exactly equal. All 60 losses are exactly what the capsule tells, and so are the weights at the end."
+        "Exactly equal. All 60 losses match the capsule exactly, and so do the weights at the end."
     )
     assert step(page) == 60
 
@@ -68,14 +69,19 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     first = int(kept.inner_text().split()[1].rstrip(","))
     replay(page, mine, 60, kept.inner_text())
     expect(page.get_by_role("status")).to_contain_text(
-        f"Exactly equal. All {60 - first} losses are exactly what the capsule tells, and so are the weights at the end."
+        f"Exactly equal. All {60 - first} losses match the capsule exactly, and so do the weights at the end."
     )
 
     forged = tmp_path / "forged.json"
     stated = json.loads(mine.read_text())
     forged.write_text(json.dumps({**stated, "losses": [loss * 0.99 for loss in stated["losses"]]}))
     replay(page, forged, 5)
-    expect(page.get_by_role("status")).to_contain_text("They do not agree. The losses do not agree: at step")
+    expect(page.get_by_role("status")).to_contain_text("They do not agree. At step")
+    (loose := tmp_path / "loose.json").write_text(
+        json.dumps({**stated, "device": "x", "losses": [loss * 1.0009 for loss in stated["losses"]]})
+    )
+    replay(page, loose, 5)
+    expect(page.get_by_role("status")).to_contain_text("Not proved on this engine. The losses of 5 steps agree within")
     whole = json.dumps(stated)
     for content, said in (
         (json.dumps({**stated, "config": {"model": {}, "train": {}}}), "config.model does not state its 'layers'"),
@@ -108,7 +114,7 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     expect(page.get_by_role("alert").last).to_contain_text("This is another text than the run learnt from")
     choose.set_input_files(text)
     press(page, "Replay")
-    agreed = page.locator("[data-agree=true]")
+    agreed = page.locator("[data-verdict=equal], [data-verdict=unproved]")
     expect(agreed).to_contain_text("30")
     page.locator("select[name=from]").select_option("a model file of the run")
     expect(page.get_by_role("button", name="Replay", exact=True)).to_be_disabled()
@@ -131,14 +137,15 @@ def test_a_run_of_the_terminal_is_proved_on_webgpu(open_webgpu_page: OpenPage, t
     succeed("train", *odd, *CALM, "--steps", "25", "--file", text, "--engine", "native", "--out", run, "-q")
     succeed("capsule", run)
     page = open_webgpu_page()
-    page.get_by_role("link", name="Replay").click()
+    show(page, "replay")
     page.get_by_label("Open a capsule").set_input_files(run / "capsule.json")
     page.get_by_label("Choose the text it learnt from: poem.txt").set_input_files(text)
-    page.locator(".replay").get_by_label("WebGPU").check()
+    check(page.locator(".replay").get_by_label("WebGPU"))
     press(page, "Replay")
-    expect(page.locator("[data-agree=true]")).to_contain_text(
+    expect(page.locator("[data-verdict=unproved]")).to_contain_text(
         re.compile(
-            r"They agree. The losses of 25 steps agree within 0.1 % .* WebGPU, software adapter: .* here, native"
+            r"Not proved on this engine. The losses of 25 steps agree within 0.1 % .* The weights at the end differ. "
+            r"This is WebGPU, software adapter: .*, and the capsule says that native"
         ),
-        timeout=60_000,
+        timeout=PATIENCE,
     )

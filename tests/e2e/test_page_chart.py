@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_helpers import OpenPage, press, stop, wait_for_step
+from page_helpers import OpenPage, check, click, press, show, stop, wait_for_step
 from playwright.sync_api import Locator, expect
 
 pytestmark = pytest.mark.xdist_group("page")
@@ -33,18 +33,19 @@ def still(chart: Locator) -> bytes:
     return now
 
 
+@pytest.mark.slow
 def test_the_chart_the_pressure_and_the_screen(open_page: OpenPage) -> None:
     page = open_page(prepare=lambda page: page.add_init_script(FAKES))
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, 110)
     expect(page.locator("[data-pressure]")).to_have_text("CPU serious")
     assert page.evaluate("() => window.locks") == ["screen"]
-    page.get_by_role("link", name="Library", exact=True).click()
+    show(page, "library")
     expect(page.locator("[data-status]")).to_contain_text(
         re.compile(r"step [\d,]+ of 2,000 · loss \d\.\d+ · .* tokens/s · \d+:\d\d to go · WebAssembly")
     )
-    page.get_by_role("link", name="Train", exact=True).click()
+    show(page, "train")
     stop(page)
     page.wait_for_function("() => window.locks.length === 0")
     expect(page.locator("[data-pressure]")).to_have_count(0)
@@ -54,9 +55,9 @@ def test_the_chart_the_pressure_and_the_screen(open_page: OpenPage) -> None:
     for quantity in ("gradient norm", "learning rate", "tokens per second", "loss"):
         chart.get_by_label("What is drawn").select_option(quantity)
         pictures.add(still(chart))
-    chart.get_by_label("log loss").check()
+    check(chart.get_by_label("log loss"))
     pictures.add(still(chart))
-    chart.get_by_label("log steps").check()
+    check(chart.get_by_label("log steps"))
     pictures.add(still(chart))
     assert len(pictures) == 6  # the first again at the end of the quantities
 
@@ -67,5 +68,5 @@ def test_the_chart_the_pressure_and_the_screen(open_page: OpenPage) -> None:
     page.mouse.move(box["x"] + 120, box["y"] + 50, steps=4)
     page.mouse.up()
     whole = chart.get_by_role("button", name="Whole run")
-    whole.click()
+    click(whole)
     expect(whole).to_have_count(0)

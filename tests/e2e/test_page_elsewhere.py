@@ -9,8 +9,8 @@ from other_browsers import Tab, tab_of
 
 from tinygpt.core.config import LN_VOCAB
 from tinygpt.core.presets import DEFAULT_RECIPE, preset
-from tinygpt.formats import load_tinygpt
-from tinygpt.server import Site
+from tinygpt.serve.server import Site
+from tinygpt.store.formats import load_tinygpt
 
 STEP = """() => Number(document.querySelector("[data-stat='step'] dd").innerText.replace(",", ""))"""
 # What the page says where the expression is false.

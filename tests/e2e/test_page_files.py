@@ -12,22 +12,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, opener, press, save, show, stat, step, stop, view_names, wait_for_step
+from page_helpers import OpenPage, check, opener, press, save, show, stat, step, stop, view_names, wait_for_step
 from page_toy import TINY, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Browser, Page, expect
 
 import tinygpt
-from tinygpt import zoo
 from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.models.programs import WRITING
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.wording import size_text
 from tinygpt.engines.base import State
-from tinygpt.formats import load_tinygpt, save_tinygpt
-from tinygpt.formats.adapter_file import Adapter, save_adapter
-from tinygpt.formats.checkpoint import Checkpoint, weights_sha256
-from tinygpt.site import write_models
+from tinygpt.site.build import write_models
+from tinygpt.store import bundled as zoo
+from tinygpt.store.formats import load_tinygpt, save_tinygpt
+from tinygpt.store.formats.adapter_file import Adapter, save_adapter
+from tinygpt.store.formats.checkpoint import Checkpoint, weights_sha256
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
 from format_samples import OriginalFile, packed, sample_checkpoint
@@ -75,7 +75,7 @@ def test_a_file_is_checked_whole_before_it_is_called_loaded(open_page: OpenPage,
     page.locator("#prompt").fill("To be")
     press(page, "Write")  # the good one is still in hand
     expect(page.locator("article pre").first).to_have_text(re.compile("^To be"))
-    expect(page.get_by_role("status")).to_have_text("Stopped at step 40.")
+    expect(page.get_by_role("status")).to_have_text("Ready to go on.")  # it has not trained here
     assert page.locator("input[name=steps]").get_attribute("placeholder") == "77"
 
 
@@ -101,7 +101,7 @@ def test_nothing_of_a_file_or_a_text_is_ever_html(open_page: OpenPage, tmp_path:
             expect(page.locator("[data-pace]")).to_contain_text("bytes")
         if view == "inside":
             page.get_by_label("A text that the model reads").fill(HOSTILE)
-            page.get_by_label("learnt where").check()
+            check(page.get_by_label("learnt where"))
             expect(page.locator("[data-inside=origins]")).not_to_be_empty()
         assert page.locator("img").count() == 0, view
     show(page, "train")
@@ -110,6 +110,7 @@ def test_nothing_of_a_file_or_a_text_is_ever_html(open_page: OpenPage, tmp_path:
     assert page.locator("img").count() == 0
 
 
+@pytest.mark.slow
 def test_a_model_of_ours_is_loaded_from_the_site(
     dist: Path, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_model_of_ours_is_loaded_from_the_site(
     model.close()
 
 
+@pytest.mark.slow
 def test_the_originals_files_load(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
     original = OriginalFile()

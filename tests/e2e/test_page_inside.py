@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, press, save, stop, wait_for_step
+from page_helpers import OpenPage, check, press, save, show, stop, wait_for_step
 from page_toy import TINY, go_on_with, untrained
 from playwright.sync_api import Locator, Page, expect
 
-from tinygpt.core.run.looking import DIGITS
+from tinygpt.core.look.inside import DIGITS
 from tinygpt.data import DEFAULT_CORPUS, load_corpus
-from tinygpt.formats import Checkpoint, load_tinygpt
-from tinygpt.looking.inside import Look, look_into
-from tinygpt.looking.origins import Source, origins_of
-from tinygpt.looking.parts import scaled_model
+from tinygpt.inside.look import Look, look_into
+from tinygpt.inside.origins import Source, origins_of
+from tinygpt.inside.parts import scaled_model
+from tinygpt.store.formats import Checkpoint, load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page-kept")
 HEAR = """
@@ -26,8 +26,8 @@ window.Worker = class extends Plain {
   constructor(...given) {
     super(...given);
     this.addEventListener("message", ({ data }) => {
-      if (data.type === "looked") window.heard = data;
-      if (data.type === "traced") window.traced = data;
+      if (data.answer?.attention) window.heard = data.answer;
+      if (data.answer?.covered) window.traced = data.answer;
     });
   }
 };
@@ -66,20 +66,20 @@ def assert_as_the_terminal_sees_it(seen: dict[str, Any], checkpoint: Checkpoint)
 
 def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page(prepare=lambda page: page.add_init_script(HEAR))
-    page.get_by_role("link", name="Inside").click()
+    show(page, "inside")
     expect(page.locator(".inside")).to_contain_text("no model to look into yet")
-    page.get_by_role("link", name="Train", exact=True).click()
-    page.get_by_label("tiny", exact=True).check()
+    show(page, "train")
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, 1)
-    page.get_by_role("link", name="Inside").click()
+    show(page, "inside")
     first = heard(page, "step > 0")["step"]
     heard(page, f"step > {first}")  # again, while it trains
-    page.get_by_role("link", name="Train", exact=True).click()
+    show(page, "train")
     at = stop(page)
     checkpoint = load_tinygpt(save(page, tmp_path))
 
-    page.get_by_role("link", name="Inside").click()
+    show(page, "inside")
     source = page.get_by_label("A text that the model reads")
     source.fill(TEXT)
     size = len(TEXT.encode())
@@ -114,7 +114,7 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
         expect(page.locator("[data-inside=changed]")).to_have_text("blocks.0.head.1 ×0, blocks.0.mlp ×0.5")
         changed = assert_as_the_terminal_sees_it(heard(page, f"tensor?.name === '{name}'"), scaled)
         norm = float(f"{np.linalg.norm(changed.tensors[-1].values):.3g}")
-        expect(page.locator("[data-inside=tensor]")).to_contain_text(f"norm{norm:g}")
+        expect(page.locator("[data-inside=tensor]")).to_contain_text(f"norm {norm:g}")
     means = [np.mean(one.data["losses"]) for one in (changed, look)]
     expect(page.locator("[data-inside=loss]")).to_contain_text(f"mean loss {means[0]:.3f}")
     expect(page.locator("[data-inside=loss]")).to_contain_text(f"{means[1]:.3f} with all parts as they are")
@@ -129,7 +129,9 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     expect(page.locator(".inside").get_by_role("alert")).to_contain_text("must have 2 to 2048 bytes, not 1")
     page.reload()
     page.wait_for_selector("[data-phase=idle]")
+    show(page, "train")
     page.locator("input[accept^='.tinygpt,']").set_input_files(next(tmp_path.glob("*.tinygpt")))
+    show(page, "inside")
     assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
 
 
@@ -138,21 +140,21 @@ def test_what_is_seen_is_the_model_that_trains_on_a_gpu(open_webgpu_page: OpenPa
     page = open_webgpu_page(prepare=lambda page: page.add_init_script(HEAR))
     go_on_with(page, untrained(tmp_path / "untrained.tinygpt", TINY.replace(steps=5000)), "webgpu")
     wait_for_step(page, 1)
-    page.get_by_role("link", name="Inside").click()
+    show(page, "inside")
     heard(page, "step > 0")
-    page.get_by_role("link", name="Train", exact=True).click()
+    show(page, "train")
     at = stop(page)
     checkpoint = load_tinygpt(save(page, tmp_path))
-    page.get_by_role("link", name="Inside").click()
+    show(page, "inside")
     assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
 
 
 def assert_stretches_are_the_terminals(page: Page, source: Locator, val_fraction: float) -> None:
     learnt, held_out = load_corpus(DEFAULT_CORPUS).split(val_fraction)
     text = learnt[5000:5100].decode() + "ü" + held_out[:80].decode() + " zqz zqz " + learnt[9000:9030].decode()
-    page.get_by_label("learnt where").check()
+    check(page.get_by_label("learnt where"))
     source.fill(text)
-    page.wait_for_function(f"() => window.traced?.text.length === {len(text.encode())}")
+    page.wait_for_function(f"() => window.traced?.covered.length === {len(text.encode())}")
     seen = json.loads(page.evaluate(HEARD.replace("heard", "traced")))
     expected = origins_of(text.encode(), Source(learnt), held_out)
     assert seen["covered"] == expected.covered and seen["byChance"] == expected.by_chance
@@ -165,4 +167,4 @@ def assert_stretches_are_the_terminals(page: Page, source: Locator, val_fraction
 
 
 def percent(p: float) -> str:
-    return f"{100 * p:.{1 if p < 0.1 else 0}f} %"
+    return f"{100 * p:.1f} %"

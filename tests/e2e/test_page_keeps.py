@@ -6,16 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, press, save, stat, step, stop, wait_for_step
+from page_helpers import OpenPage, check, click, press, save, stat, step, stop, wait_for_step
 from playwright.sync_api import Page, expect
 
-from tinygpt.formats import load_tinygpt
+from tinygpt.store.formats import load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
 
 
 def train_tiny(page: Page, least: int = 5) -> int:
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, least)
     return stop(page)
@@ -30,7 +30,7 @@ def assert_in_hand(page: Page, at: int) -> None:
 
 
 def own_text(page: Page, text: str) -> None:
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill(text)
 
 
@@ -40,7 +40,7 @@ def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_pa
     at = train_tiny(page)
 
     own_text(page, "")
-    page.get_by_label("small", exact=True).check()
+    check(page.get_by_label("small", exact=True))
     press(page, "Train")
     expect(page.get_by_role("alert")).to_contain_text("use a longer text")
     assert_in_hand(page, at)
@@ -64,17 +64,18 @@ def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_pa
     press(page, "Train")
     expect(page.get_by_role("alert")).to_contain_text("of memory, which cannot be had here")
     assert_in_hand(page, at)
-    page.get_by_label("in hand", exact=True).check()
+    check(page.get_by_label("in hand", exact=True))
     press(page, "Continue")
     wait_for_step(page, at + 5)
     stop(page)
 
 
+@pytest.mark.slow
 def test_after_a_divergence_page_and_file_are_at_the_step_that_was_kept(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
-    page.locator("summary").click()
+    click(page.locator("summary"))
     page.get_by_label("learning rate").fill("10")
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("Training stopped at step ")
@@ -98,6 +99,7 @@ def test_after_a_divergence_page_and_file_are_at_the_step_that_was_kept(open_pag
     assert 0 < float(stat(page, "loss")) < 5.6
 
 
+@pytest.mark.slow
 def test_it_writes_without_a_text_and_without_the_server(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
     train_tiny(page)

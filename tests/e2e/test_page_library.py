@@ -7,22 +7,18 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, press, step, stop, wait_for_step
+from page_helpers import OpenPage, check, click, press, show, step, stop, wait_for_step
 from page_toy import TINY, assert_same_model, finish, go_on_from_there, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Locator, Page, expect
 
 from tinygpt.core.config import SampleConfig
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.sampler import generate
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.write.sampler import generate
 from tinygpt.engines.native import native_engine
-from tinygpt.formats import load_tinygpt
+from tinygpt.store.formats import load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page-kept")
 HOSTILE = "<img src=x onerror=document.title='taken'>"
-
-
-def show(page: Page, view: str) -> None:
-    page.get_by_role("link", name=view, exact=True).click()
 
 
 def shelved(page: Page, title: str) -> Locator:
@@ -31,7 +27,7 @@ def shelved(page: Page, title: str) -> Locator:
 
 def export(page: Page, button: Locator, folder: Path) -> Path:
     with page.expect_download() as download:
-        button.click()
+        click(button)
     file = folder / download.value.suggested_filename
     download.value.save_as(file)
     return file
@@ -45,19 +41,19 @@ def test_runs_are_compared_renamed_travelled_through_forked_exported_and_deleted
         go_on_with(page, untrained(tmp_path / name, TINY.replace(lr=rate)))
         whole = finish(page, tmp_path)
         wait_until_kept(page)
-    show(page, "Library")
+    show(page, "library")
     expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
     expect(page.get_by_text(" used of the ")).to_be_visible()
 
     one = shelved(page, "one")
-    one.get_by_role("button", name="Rename …").click()
+    click(one.get_by_role("button", name="Rename …"))
     one.get_by_label("Title").fill(HOSTILE)
-    one.get_by_role("button", name="Rename", exact=True).click()
+    click(one.get_by_role("button", name="Rename", exact=True))
     one = shelved(page, HOSTILE)
     expect(one.get_by_role("heading")).to_have_text(HOSTILE)
 
     for box in page.get_by_role("checkbox", name="Compare").all():
-        box.check()
+        check(box)
     comparison = page.get_by_role("region", name="Comparison")
     expect(comparison.get_by_role("row").nth(1)).to_have_text("learning rate0.010.02")
     expect(comparison.get_by_role("row")).to_have_count(5)  # head, the one difference, two losses, the text
@@ -70,7 +66,7 @@ def test_runs_are_compared_renamed_travelled_through_forked_exported_and_deleted
     last = load_tinygpt(export(page, shelved(page, "two").get_by_role("button", name="Export"), tmp_path))
     assert_same_model(last, whole)
 
-    shelved(page, "two").get_by_role("button", name="Travel back").click()
+    click(shelved(page, "two").get_by_role("button", name="Travel back"))
     journey = page.get_by_role("region", name="Travel back in two")
     journey.get_by_label("What each should write on from").fill("abc")
     journey.get_by_label("seed").fill("7")
@@ -85,12 +81,12 @@ def test_runs_are_compared_renamed_travelled_through_forked_exported_and_deleted
     press(page, "Continue")  # with the text that it learnt from before
     assert_same_model(finish(page, tmp_path), whole)
 
-    show(page, "Library")
+    show(page, "library")
     expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
     expect(page.get_by_text("left two at step ")).to_be_visible()
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
-    one.get_by_role("button", name="Delete …").click()
+    click(one.get_by_role("button", name="Delete …"))
     expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
     assert asked == [f"Delete {HOSTILE} from this browser? This cannot be undone."]
     assert page.title() == "TinyGPT"
@@ -112,15 +108,15 @@ def test_a_run_is_gone_on_with_in_one_tab_at_a_time(open_page: OpenPage, tmp_pat
     expect(other.get_by_role("alert")).to_contain_text(
         "This run is open in another tab; go on there, or close that tab"
     )
-    show(other, "Library")
+    show(other, "library")
     expect(shelved(other, "toy")).to_contain_text("It is open in another tab")
     for name in ("Open", "Delete …", "Rename …"):
         expect(shelved(other, "toy").get_by_role("button", name=name)).to_be_disabled()
     reached = stop(page)
     wait_until_kept(page)
     page.goto("about:blank")
-    show(other, "Train")
-    show(other, "Library")
-    shelved(other, "toy").get_by_role("button", name="Open").click()
+    show(other, "train")
+    show(other, "library")
+    click(shelved(other, "toy").get_by_role("button", name="Open"))
     expect(other.get_by_role("alert")).to_contain_text(f"toy is in hand: step {reached:,}.")
     other.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from page_helpers import OpenPage, press, step, stop, wait_for_step
+from page_helpers import OpenPage, check, press, show, step, stop, wait_for_step
 from playwright.sync_api import Page, Worker, expect
 
 pytestmark = pytest.mark.xdist_group("page-kept")
@@ -15,15 +15,16 @@ def engines(page: Page) -> list[Worker]:
     return [worker for worker in page.workers if "worker" in worker.url]
 
 
+@pytest.mark.slow
 def test_a_machine_is_measured_and_the_model_in_hand_stays(open_webgpu_page: OpenPage) -> None:
     page = open_webgpu_page()
-    page.get_by_label("tiny", exact=True).check()
-    page.get_by_label("WebAssembly").check()
+    check(page.get_by_label("tiny", exact=True))
+    check(page.get_by_label("WebAssembly"))
     press(page, "Train")
     wait_for_step(page, 5)
     at = stop(page)
 
-    page.get_by_role("link", name="Measure").click()
+    show(page, "measure")
     expect(page.get_by_label("Size")).to_have_value("large")
     press(page, "Measure")
     expect(page.get_by_role("status")).to_contain_text("Reading 1 of 2: WebAssembly, round 1")

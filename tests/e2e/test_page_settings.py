@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, fact, press, save, step, stop, wait_for_step
+from page_helpers import OpenPage, check, click, fact, press, save, step, stop, wait_for_step
 from playwright.sync_api import Page, expect
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.run.progress import Progress
+from tinygpt.core.train.progress import Progress
 from tinygpt.engines.base import State
-from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
+from tinygpt.store.formats import Checkpoint, load_tinygpt, save_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
 ODD = RunConfig(ModelConfig(layers=1, d_model=8, heads=2, ctx=16), TrainConfig(steps=50, batch=4, seed=7, lr=0.002))
@@ -42,7 +42,7 @@ def test_what_can_change_between_steps_changes_and_what_cannot_is_fixed(
     open_page: OpenPage, odd_file: Path, tmp_path: Path
 ) -> None:
     page = open_page()
-    page.locator("summary").click()
+    click(page.locator("summary"))
     page.get_by_label("seed").fill("5")
     load(page, odd_file)
     row = page.locator("tr", has=page.get_by_label("in hand", exact=True))
@@ -65,14 +65,15 @@ def test_what_can_change_between_steps_changes_and_what_cannot_is_fixed(
     assert found == ODD.replace(lr=0.0005, batch=6, schedule="cosine", steps=60)
 
 
+@pytest.mark.slow
 def test_a_setting_that_cannot_be_is_pointed_at(open_page: OpenPage) -> None:
     page = open_page()
     for name in ("steps", "batch"):
         if name == "batch":
-            page.locator("summary").click()
+            click(page.locator("summary"))
         page.locator(f"input[name={name}]").fill("0")
         if name == "batch":
-            page.locator("summary").click()
+            click(page.locator("summary"))
             expect(page.get_by_label("batch")).to_be_hidden()
         press(page, "Train")
         expect(page.locator(f"input[name={name}]")).to_be_focused()  # and the browser says beside it why
@@ -80,6 +81,7 @@ def test_a_setting_that_cannot_be_is_pointed_at(open_page: OpenPage) -> None:
         page.locator(f"input[name={name}]").fill("")
 
 
+@pytest.mark.slow
 def test_how_long_a_run_takes_is_measured_before_it_begins(open_page: OpenPage, odd_file: Path) -> None:
     """A new one, one of the model in hand, and one that teaches it."""
     page = open_page()
@@ -90,7 +92,7 @@ def test_how_long_a_run_takes_is_measured_before_it_begins(open_page: OpenPage, 
         expect(page.locator("[data-estimate]")).to_have_text(re.compile(told))
         return page.locator("[data-estimate]").inner_text()
 
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     new = asked()
     page.locator("input[name=steps]").fill("200")
     expect(page.locator("[data-estimate]")).not_to_contain_text("About")  # that of another run
@@ -98,19 +100,20 @@ def test_how_long_a_run_takes_is_measured_before_it_begins(open_page: OpenPage, 
     load(page, odd_file)
     asked()
     press(page, "Teach it another text …")
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill("Something else. " * 40)
     expect(page.locator("[data-fact=adapter]")).to_contain_text("numbers learn")
     asked(" learn")
     assert step(page) == 40 and page.locator("[data-phase=idle]").count() == 1
 
 
+@pytest.mark.slow
 def test_train_is_in_view_and_sizes_have_one_unit(open_page: OpenPage) -> None:
     page = open_page()
     page.set_viewport_size({"width": 1280, "height": 900})
     expect(page.get_by_role("button", name="Train")).to_be_in_viewport(ratio=1)
     expect(page.locator("summary")).to_be_in_viewport(ratio=1)
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     planned = re.search(r"[\d.]+ MB", fact(page, "memory"))
     press(page, "Train")
     page.wait_for_selector("[data-phase=training]")
@@ -119,12 +122,13 @@ def test_train_is_in_view_and_sizes_have_one_unit(open_page: OpenPage) -> None:
     stop(page)
 
 
+@pytest.mark.slow
 def test_advice_fits_the_page_and_goes_when_another_model_comes(open_page: OpenPage, odd_file: Path) -> None:
     page = open_page()
-    page.locator("summary").click()
-    page.get_by_label("Your own").check()
+    click(page.locator("summary"))
+    check(page.get_by_label("Your own"))
     page.get_by_label("Text to learn from").fill("5 words are not enough")
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     expect(page.get_by_role("alert")).to_contain_text(
         "use a longer text, a smaller context, or a smaller held-out share"
@@ -143,14 +147,15 @@ def test_advice_fits_the_page_and_goes_when_another_model_comes(open_page: OpenP
     expect(page.locator(".warning")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_model_that_may_not_fit_is_asked_about_before_memory_is_taken(open_page: OpenPage) -> None:
     page = open_page()
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, 2)
     at = stop(page)
     page.on("dialog", lambda dialog: dialog.dismiss() if "runs short" in dialog.message else dialog.accept())
-    page.get_by_label("large", exact=True).check()
+    check(page.get_by_label("large", exact=True))
     has = "value => Object.defineProperty(navigator, 'deviceMemory', { value, configurable: true })"
     engine_worker(page).evaluate(has, 0.4)  # gibibytes
     with page.expect_event("dialog", lambda dialog: "runs short" in dialog.message) as asked:

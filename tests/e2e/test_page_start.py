@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from page_helpers import OpenPage, press, show, stat, step
+from page_helpers import OpenPage, click, press, show, stat, step
 from playwright.sync_api import expect
 
 import tinygpt
-from tinygpt.zoo import FOLDER
+from tinygpt.store.bundled import FOLDER
 
 pytestmark = pytest.mark.xdist_group("page")
 
 
 def test_one_click_and_a_trained_model_writes(open_page: OpenPage) -> None:
     page = open_page(view="")
-    page.get_by_role("region", name="Play with a trained model").get_by_role("button").first.click()
+    click(page.get_by_role("region", name="Play with a trained model").get_by_role("button").first)
     expect(page.locator("[data-pace]")).to_contain_text("320 bytes")
     name = page.locator(".panes h3").inner_text()
     assert page.locator(".panes pre").text_content() == "\n" + tinygpt.load(FOLDER / name).generate("\n")

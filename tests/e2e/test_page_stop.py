@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import pytest
-from page_helpers import OpenPage, press, stat
+from page_helpers import OpenPage, check, click, press, stat
 
-from tinygpt.bench.page import shown_number
-from tinygpt.bench.stops import STOPS, WATCH, train_and_stop
+from lab.page import shown_number
+from lab.stops import STOPS, WATCH, train_and_stop
 from tinygpt.core.presets import DEFAULT_RECIPE, preset
 
 pytestmark = pytest.mark.xdist_group("page")
 SLOW = preset("large", DEFAULT_RECIPE).replace(batch=24)  # step, validation and sample take tenths of a second each
 
 
+@pytest.mark.slow  # it is about time, which a busy machine has none of
 @pytest.mark.parametrize(
     ("isolated", "amid"),
-    [(True, ["steps", "validation", "sample"]), pytest.param(False, ["steps"], marks=pytest.mark.slow)],
+    [(True, ["steps", "validation", "sample"]), (False, ["steps"])],
     ids=["threads", "one thread"],
 )
 def test_a_stop_waits_for_no_step_no_validation_and_no_sample(
     open_page: OpenPage, isolated: bool, amid: list[str]
 ) -> None:
     page = open_page(isolated, prepare=lambda page: page.add_init_script(WATCH))
-    page.get_by_label("large", exact=True).check()
-    page.locator("summary", has_text="Settings").click()
+    check(page.get_by_label("large", exact=True))
+    click(page.locator("summary", has_text="Settings"))
     page.locator("input[name=batch]").fill(str(SLOW.train.batch))
     for stop in [next(stop for stop in STOPS if stop.amid == what) for what in amid]:
         took = train_and_stop(page, stop)

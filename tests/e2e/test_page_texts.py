@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from page_helpers import OpenPage, fact, press, stop, wait_for_step
+from page_helpers import OpenPage, check, fact, press, stop, wait_for_step
 from playwright.sync_api import Error, Page, Route, expect
 
 from tinygpt.core.hub.names import SERVER
@@ -36,23 +36,24 @@ def expect_harmless(page: Page) -> None:
     assert page.title() == "TinyGPT" and page.locator("img").count() == 0
 
 
+@pytest.mark.slow
 def test_files_and_folders_are_text_whatever_they_hold(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
-    page.get_by_role("radio", name="Moby-Dick").check()
+    check(page.get_by_role("radio", name="Moby-Dick"))
     press(page, "more about this text")
     expect_facts(page, load_corpus("moby-dick").text)
 
     book = (load_corpus("moby-dick").text[5000:40_000] + "Ωμέγα's naïve café, naïve café.".encode()) * 2
     file = tmp_path / f"{HOSTILE.replace('/', '')}.txt"
     file.write_bytes(book)
-    page.get_by_label("Your own").check()
+    check(page.get_by_label("Your own"))
     page.get_by_label("Choose a file").set_input_files(file)
     expect(page.get_by_text(file.name)).to_be_visible()
     expect_facts(page, book)
     expect(page.locator(".advice")).to_have_count(0)
-    page.get_by_label("massive", exact=True).check()
+    check(page.get_by_label("massive", exact=True))
     expect(page.locator(".advice").first).to_contain_text("The corpus is far too small for this model")
-    page.get_by_label("tiny", exact=True).check()
+    check(page.get_by_label("tiny", exact=True))
     expect(page.locator(".advice")).to_have_count(0)
 
     folder = tmp_path / "notes"
@@ -125,6 +126,7 @@ class Hub:
         return "authorization" in route.request.headers
 
 
+@pytest.mark.slow
 def test_a_dataset_of_hugging_face(open_page: OpenPage) -> None:
     server = FakeDatasetsServer()
     server.add("o/stories", [{"id": i, "text": f"story {i:04} {HOSTILE}"} for i in range(250)])
@@ -138,8 +140,8 @@ def test_a_dataset_of_hugging_face(open_page: OpenPage) -> None:
         page.route(f"{SERVER}/**", hub.answer)
 
     page = open_page(prepare=prepare, beyond=(SERVER,))
-    page.get_by_label("tiny", exact=True).check()
-    page.get_by_label("Hugging Face").check()
+    check(page.get_by_label("tiny", exact=True))
+    check(page.get_by_label("Hugging Face"))
     page.locator("select[name=dataset]").select_option("")
     name = page.locator("input[name=dataset-name]")
     fault = page.locator(".fault")
@@ -208,6 +210,6 @@ def test_a_dataset_of_hugging_face(open_page: OpenPage) -> None:
     expect_harmless(page)
     assert not any("authorization" in headers or "secret" in str(headers) for headers in elsewhere)
     page.reload()
-    page.get_by_label("Hugging Face").check()
+    check(page.get_by_label("Hugging Face"))
     assert page.locator("input[name=token]").input_value() == "secret"  # this browser remembers it
     server.close()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, fact, press, save, stat, step, wait_for_step
+from page_helpers import OpenPage, check, fact, press, save, stat, step, wait_for_step
 from page_toy import TINY, engine_worker, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import expect
 
-from tinygpt.formats import load_tinygpt
+from tinygpt.store.formats import load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
 
@@ -32,10 +32,11 @@ def test_a_software_adapter_is_never_the_default_and_never_called_a_gpu(open_web
     expect(choice).to_contain_text("software adapter: ")
     expect(choice).to_contain_text(", not a GPU")
     assert "swiftshader" in choice.inner_text().lower()
-    page.locator("input[name=engine][value=webgpu]").check()
+    check(page.locator("input[name=engine][value=webgpu]"))
     assert fact(page, "engine").startswith("WebGPU, software adapter: ")
 
 
+@pytest.mark.slow
 def test_without_webgpu_it_cannot_be_chosen(open_page: OpenPage) -> None:
     page = open_page()
     assert page.locator("input[name=engine][value=webgpu]").is_disabled()
@@ -50,19 +51,17 @@ def test_it_diverges_trains_is_saved_is_lost_and_goes_on_on_webassembly(
     engine_worker(page).evaluate(REMEMBER_DEVICES)
     hot = untrained(tmp_path / "hot.tinygpt", LONG.replace(lr=10.0))
     go_on_with(page, hot, "webgpu")
-    expect(page.get_by_role("status")).to_contain_text("Compiling WebGPU kernels: ", timeout=60_000)
-    expect(page.get_by_role("alert")).to_contain_text("The model as of step 0 is kept", timeout=60_000)
+    expect(page.get_by_role("status")).to_contain_text("Compiling WebGPU kernels: ")
+    expect(page.get_by_role("alert")).to_contain_text("The model as of step 0 is kept")
     assert step(page) == 0
     assert np.array_equal(load_tinygpt(save(page, tmp_path)).state.w, load_tinygpt(hot).state.w)
 
     go_on_with(page, untrained(tmp_path / "untrained.tinygpt", LONG), "webgpu")
-    page.wait_for_selector("[data-phase=training]", timeout=60_000)
+    page.wait_for_selector("[data-phase=training]")
     assert fact(page, "engine").startswith("WebGPU, software adapter: ")
     wait_for_step(page, 1)
     assert float(stat(page, "loss")) > 4
-    page.wait_for_function(
-        """() => Number(document.querySelector("[data-stat='loss'] dd").innerText) < 3""", timeout=60_000
-    )
+    page.wait_for_function("""() => Number(document.querySelector("[data-stat='loss'] dd").innerText) < 3""")
     checkpoint = load_tinygpt(save(page, tmp_path))
     assert checkpoint.backend == "webgpu" and checkpoint.state.step > 0 and checkpoint.config.model == TINY.model
 

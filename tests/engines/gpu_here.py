@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.base import terminal_engine
 
 MISSING = "wgpu finds no Vulkan adapter, not even a software one"
 
@@ -39,4 +39,4 @@ def webgpu(config: Any, state: Any = None, base: Any = None, **options: Any) -> 
         pytest.skip(MISSING)
     from tinygpt.engines.webgpu import WebGPUMachine
 
-    return TerminalEngine(config, WebGPUMachine(gpu=gpu_here(), **options), state, base)
+    return terminal_engine(config, WebGPUMachine(gpu=gpu_here(), **options), state, base)

@@ -4,12 +4,12 @@ import random
 import signal
 import sys
 
-from lab import ODD, loaded, trained
+from engine_lab import ODD, loaded, trained
 
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.validation import validate
+from tinygpt.core.train.validation import validate
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine
 from tinygpt.kernels.init import initial_weights

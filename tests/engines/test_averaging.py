@@ -5,18 +5,18 @@ import pytest
 from gpu_here import MISSING, gpu_here
 
 from tinygpt.bench.parity import parity
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.optimizers.schedule import average_rate
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.schedule import average_rate
-from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.base import State, terminal_engine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
-from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
 from tinygpt.reference.engine import TorchEngine
+from tinygpt.store.formats import Checkpoint, load_tinygpt, save_tinygpt
 
 TEXT = np.random.default_rng(0).integers(0, 256, 3000, dtype=np.uint8).tobytes()
-PLAIN = preset("tiny").replace(layers=1, d_model=24, heads=3, ctx=11, batch=3, lr=1e-2, steps=40)
+PLAIN = preset("tiny").replace(layers=1, d_model=24, heads=2, ctx=36, batch=2, lr=1e-2, steps=40)  # as lab.EVEN
 AVERAGED = PLAIN.replace(average=0.1)
 STEPS = 6
 
@@ -26,7 +26,7 @@ def webgpu_engine(config, state=None):
         pytest.skip(MISSING)
     from tinygpt.engines.webgpu import WebGPUMachine
 
-    return TerminalEngine(config, WebGPUMachine(gpu=gpu_here()), state)
+    return terminal_engine(config, WebGPUMachine(gpu=gpu_here()), state)
 
 
 def torch_engine(config, state=None):

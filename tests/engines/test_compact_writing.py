@@ -5,21 +5,22 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from lab import TEXT, Lab, bytes_of, loaded, named, rounding, state_of, trained, uneven
+from engine_lab import TEXT, Lab, bytes_of, loaded, named, rounding, state_of, trained, uneven
 
 from tinygpt.core.config import SampleConfig
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.desk import Desk
-from tinygpt.core.run.sampler import generate
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.write.desk import Desk
+from tinygpt.core.write.sampler import generate
 from tinygpt.engines.base import State
 from tinygpt.engines.spec import spec_engine
-from tinygpt.formats.tinygpt_file import compacted
+from tinygpt.store.formats.tinygpt_file import compacted
 
 # Matrices whose bytes are no whole words, so that those of q, k and v lie off them.
 PLAIN = {"d_model": 33, "heads": 3}
 OTHERS = {**PLAIN, "norm": "rmsnorm", "activation": "swiglu", "biases": "off", "tied_head": "off", "kv_heads": 1}
 OTHERS |= {"positions": "alibi", "qk_norm": "on", "logit_cap": 20.0}
 BIGRAM = {"kind": "bigram"}
+RECURRENT = {"kind": "recurrent", "d_model": 33, "heads": 3}
 WINDOWS = [TEXT[:12], TEXT[5:17]]
 GREEDY = SampleConfig(tokens=256, temperature=0.0)
 
@@ -63,8 +64,8 @@ def unpacked(config, dtype):
 
 @pytest.mark.parametrize(
     "dtype, changes",
-    [("int8", PLAIN), ("int8", OTHERS), ("int8", BIGRAM), ("float16", PLAIN), ("float16", OTHERS)],
-    ids=["plain", "options", "bigram", "float16", "float16 options"],
+    [("int8", PLAIN), ("int8", OTHERS), ("int8", BIGRAM), ("int8", RECURRENT), ("float16", PLAIN), ("float16", OTHERS)],
+    ids=["plain", "options", "bigram", "recurrent", "float16", "float16 options"],
 )
 def test_they_are_read_as_they_are(lab, dtype, changes):
     config = lab.config(**changes)
@@ -80,7 +81,7 @@ def test_they_are_read_as_they_are(lab, dtype, changes):
     assert ("weights" not in [tensor.name for tensor in engine.lowered.tensors]) == reads
 
 
-@pytest.mark.parametrize("dtype", ["int8", "float16"])
+@pytest.mark.parametrize("dtype", ["int8", pytest.param("float16", marks=pytest.mark.slow)])
 def test_they_become_floats_when_those_are_asked_for(lab, dtype):
     """In the middle of a text; and what was trained since goes on from there."""
     config = lab.config(**PLAIN)

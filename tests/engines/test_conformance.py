@@ -10,11 +10,13 @@ import time
 import numpy as np
 import pytest
 import torch
-from lab import (
+from engine_lab import (
+    BRIEF,
     NAMES,
     TEXT,
     THREADED,
     Lab,
+    assert_like_the_reference,
     bytes_of,
     loaded,
     named,
@@ -25,11 +27,11 @@ from lab import (
 )
 
 from tinygpt.core.config import VOCAB, SampleConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.desk import Desk
-from tinygpt.core.run.sampler import generate
-from tinygpt.core.run.validation import validate
+from tinygpt.core.train.validation import validate
+from tinygpt.core.write.desk import Desk
+from tinygpt.core.write.sampler import generate
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
@@ -50,8 +52,11 @@ def lab(request):
 
 
 programmed = pytest.mark.parametrize("lab", named([name for name in NAMES if name != "torch"]), indirect=True)
-# SwiftShader compiles each program of it for most of a minute; `webgpu` has the same kernels.
-long_in_chromium = pytest.mark.parametrize("lab", named(NAMES, slow="webgpu-chromium"), indirect=True)
+# Where software compiles or interprets for long.
+long_in_software = pytest.mark.parametrize("lab", named(NAMES, slow=[*BRIEF, "webgpu", "spec"]), indirect=True)
+journey = pytest.mark.parametrize("lab", named(NAMES, slow=["webgpu-chromium", "webgpu-even"]), indirect=True)
+on_most = pytest.mark.parametrize("lab", named(NAMES, slow=["webgpu-chromium"]), indirect=True)
+without_webgpu = pytest.mark.parametrize("lab", named(NAMES, slow=[*BRIEF, "webgpu"]), indirect=True)
 
 # --- training ------------------------------------------------------------------------------------------------
 
@@ -63,7 +68,7 @@ def test_it_starts_from_the_bytes_of_the_specification(lab, seed):
     assert state.w.tobytes() == initial_weights(lab.config().model, seed).tobytes()
 
 
-@long_in_chromium
+@long_in_software
 def test_the_overfit_gate(lab):
     """One batch of random bytes whose windows begin differently: a model that can learn, learns it by heart."""
     engine = lab.new(**lab.gate)
@@ -79,18 +84,7 @@ def test_the_overfit_gate(lab):
     assert losses[-1] < 0.01
 
 
-def assert_like_the_reference(metrics, state, expected, reached):
-    assert [row.step for row in metrics] == [row.step for row in expected]
-    np.testing.assert_allclose([row.loss for row in metrics], [row.loss for row in expected], rtol=2e-6)
-    np.testing.assert_allclose([row.grad_norm for row in metrics], [row.grad_norm for row in expected], rtol=2e-5)
-    assert state.step == reached.step
-    # A weight without influence (a key's bias) has gradients of mere rounding, which AdamW makes steps of.
-    np.testing.assert_allclose(state.w, reached.w, rtol=0, atol=1e-4)
-    assert list(state.slots) == list(reached.slots)
-    for name, bound in (("m", 1e-6), ("v", 1e-7)):
-        np.testing.assert_allclose(state.slots[name], reached.slots[name], rtol=0, atol=bound)
-
-
+@journey
 def test_it_trains_and_validates_as_the_specification_does(lab):
     engine = lab.engine()
     metrics, state = trained(engine, lab.steps), state_of(engine)
@@ -109,7 +103,7 @@ def test_it_trains_and_validates_as_the_specification_does(lab):
         assert run_now(engine.end_validation(begun)) == whole
 
 
-@long_in_chromium
+@long_in_software
 def test_accumulated_batches_are_one_large_batch(lab):
     engine = lab.engine(grad_accum=3, grad_clip=0.0)
     metrics, state = trained(engine, 5, block=2), state_of(engine)
@@ -117,6 +111,7 @@ def test_accumulated_batches_are_one_large_batch(lab):
     assert_like_the_reference(metrics, state, expected, reached)
 
 
+@without_webgpu
 @pytest.mark.parametrize("changes", [{}, {"grad_accum": 3, "grad_clip": 0.0}], ids=["limit", "no limit"])
 def test_gradients_are_clipped_to_the_limit_or_not_at_all(lab, changes):
     """After one step AdamW's first moment is (1 - beta1) times the gradient that it was given."""
@@ -127,6 +122,7 @@ def test_gradients_are_clipped_to_the_limit_or_not_at_all(lab, changes):
     assert given == pytest.approx(train.grad_clip or norm, rel=1e-5)
 
 
+@on_most
 def test_a_run_goes_on_to_the_bit_whatever_its_blocks_and_wherever_it_is_resumed(lab):
     straight = lab.engine()
     before, state, behind = trained(straight, 4, block=1), state_of(straight), trained(straight, 5, block=5)
@@ -145,8 +141,12 @@ def test_a_run_goes_on_to_the_bit_whatever_its_blocks_and_wherever_it_is_resumed
     assert trained(fresh, 5) == behind
     assert bytes_of(state_of(fresh)) == after
 
+    idle = lab.new()
+    run_now(idle.import_state(state))  # before it has memory
+    assert idle.step == state_of(idle).step == state.step
 
-@long_in_chromium
+
+@long_in_software
 def test_muon_steps_as_the_specification_does_and_goes_on_to_the_bit(lab):
     changes = {"optimizer": "muon", "weight_decay": 0.3, "ns_steps": 6, "grad_accum": 2}
     engine = lab.engine(**changes)
@@ -181,6 +181,7 @@ def test_a_restart_is_a_new_model(lab):
     assert trained(engine, 2) == first
 
 
+@without_webgpu
 @pytest.mark.parametrize("planned", [{}, {"average": 0.5}], ids=["plain", "averaged"])
 def test_a_restart_under_other_rates_is_a_run_of_its_own(lab, planned):
     changes = {**planned, "lr": 1e-2, "schedule": "constant", "warmup": 1, "steps": 3, "eval_every": 7}
@@ -215,6 +216,7 @@ def test_a_state_without_moments_begins_anew_and_nothing_is_drawn(lab):
     assert len(state.slots) == 2 and not any(slot.any() for slot in state.slots.values())
 
 
+@without_webgpu
 def test_what_is_done_between_steps_leaves_them_alone(lab):
     engine = lab.engine()
     expected = trained(engine, 6)
@@ -229,6 +231,7 @@ def test_what_is_done_between_steps_leaves_them_alone(lab):
     assert metrics == expected
 
 
+@without_webgpu
 @pytest.mark.parametrize("where", ["w", "m"])
 def test_a_weight_that_is_no_number_shows(lab, where):
     engine = lab.engine()
@@ -302,6 +305,7 @@ def writers(lab):
     return engine, spec_engine(engine.config, state, dtype=np.float64)
 
 
+@on_most
 def test_logits_are_the_specifications(writers):
     """Of prompts of any length, and of bytes that follow one; read at once or one by one, they are the same."""
     ctx, read, decoded = writers[0].config.model.ctx, [], []
@@ -345,8 +349,6 @@ def test_a_text_ends_behind_a_stop_and_comes_in_any_blocks(writers):
     assert parts == text[: len(parts)] and len(parts) == ctx - 4
 
 
-# Chromium compiles the same texts as `webgpu`, for most of a minute; tests/webgpu has its kernels with several texts.
-@pytest.mark.parametrize("lab", named([name for name in NAMES if name != "webgpu-chromium"]), indirect=True)
 def test_texts_written_at_once_are_those_written_alone(writers):
     """Byte for byte on the same engine, beyond the context, while others come and go."""
     engine, ctx = writers[0], writers[0].config.model.ctx
@@ -399,7 +401,7 @@ def test_a_senseless_number_of_threads_is_refused(lab, threads):
 
 
 def stopped(engine, steps, seconds):
-    """Steps done of a block that another thread stops after so long."""
+    """Steps done of a block that another thread stops after some time."""
     done = []
     work = threading.Thread(target=lambda: done.append(run_now(engine.train(steps))))
     work.start()
@@ -417,13 +419,15 @@ def test_a_stop_ends_a_block_and_drops_the_step_it_is_in(lab, threads, grad_accu
     began = time.perf_counter()
     metrics = trained(engine, 1)
     step = time.perf_counter() - began
-    assert stopped(engine, 60, 2 * step) < 60
+    assert stopped(engine, 2000, 2 * step) < 2000  # far more than fit in, however slow the first one was
     metrics += run_now(engine.read_metrics())
     before = engine.step
-    assert 0 in [stopped(engine, 1, step / 4) for _ in range(5)]  # in the midst of a step
+    tries = 0
+    while tries < 100 and stopped(engine, 1, step * (tries % 10) / 10):  # until one comes in the midst of a step
+        tries += 1
     metrics += run_now(engine.read_metrics())
     state = state_of(engine)
-    assert state.step == engine.step < before + 5
+    assert tries < 100 and state.step == engine.step == before + tries
     assert trained(straight, state.step) == metrics
     assert bytes_of(state_of(straight)) == bytes_of(state)
     assert trained(engine, 2) == trained(straight, 2)  # a stop is for one block
@@ -461,6 +465,6 @@ def test_what_no_program_can_do_is_refused_before_a_kernel_sees_it(lab):
 def test_every_op_has_its_time(lab):
     engine = lab.engine()
     for mode in ("train", "decode"):
-        clocked = run_now(engine.clock(mode))
+        clocked = run_now(engine.memory.clock(mode))
         assert [op.kernel for op, _ in clocked] == [op.kernel for op in engine.lowered.programs[mode].ops]
         assert all(seconds >= 0 for _, seconds in clocked) and sum(seconds for _, seconds in clocked) > 0

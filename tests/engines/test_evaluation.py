@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from lab import TEXT
+from engine_lab import TEXT
 
 from tinygpt.core.config import LN_VOCAB
+from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import Engine, run_now
 from tinygpt.engines.base import State
+from tinygpt.engines.evaluation import evaluate, window_starts
 from tinygpt.engines.native import native_engine
-from tinygpt.evaluation import evaluate, window_starts
 from tinygpt.kernels.init import initial_weights
 
 CTX = 6

@@ -5,16 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from engine_lab import CORPUS, bytes_of, state_of, uneven
 from gpu_here import webgpu
-from lab import CORPUS, bytes_of, state_of, uneven
 
 from tinygpt.core.config import LoraConfig, RunConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import parameters
-from tinygpt.core.models.parts import part_names
-from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.looking import (
+from tinygpt.core.look.inside import (
     DIGITS,
     direction_of,
     kept_weights,
@@ -23,11 +20,14 @@ from tinygpt.core.run.looking import (
     looked_config,
     watched_run,
 )
-from tinygpt.core.run.watching import BINS, Watcher, summary, tensors_of
+from tinygpt.core.look.watch import BINS, Watcher, summary, tensors_of
+from tinygpt.core.models.parameters import parameters
+from tinygpt.core.models.parts import part_names
+from tinygpt.core.presets import preset
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
-from tinygpt.looking.parts import scaled_weights
+from tinygpt.inside.parts import scaled_weights
 from tinygpt.reference.model import alibi_bias, make_model
 
 TEXT = b"to be, or n"
@@ -39,7 +39,9 @@ MODELS = {
     "post": {"norm_place": "post", "positions": "alibi", "tied_head": "off", "kv_heads": 1},
     "capped": {"logit_cap": 3.0, "activation": "swiglu", "kv_heads": 3, "average": 0.2, "dropout": 0.3},
     "bigram": {"kind": "bigram"},
+    "recurrent": {"kind": "recurrent", "positions": "none"},
 }
+WITHOUT_ATTENTION = ("bigram", "recurrent")
 SHOWN = 10.0 ** (1 - DIGITS)  # data is rounded to so many digits
 
 
@@ -61,7 +63,8 @@ class Traced:
         self.text = torch.tensor([list(text)])
         self.stream, self.attention = [], []
         for block in getattr(self.model, "blocks", []):
-            block.attn.register_forward_hook(self.softmax_of)
+            if config.model.kind == "gpt":
+                block.attn.register_forward_hook(self.softmax_of)
         x = self.model.token_embedding(self.text)
         if config.model.kind == "bigram":
             self.logits = [x[0]]
@@ -70,11 +73,12 @@ class Traced:
             x = x + self.model.position_embedding.weight[: len(text)]
         self.keep(x)
         for block in self.model.blocks:
+            mixing = block.mix if config.model.kind == "recurrent" else block.attn
             if block.norm_place == "post":
-                x = self.keep(block.ln1(x + block.attn(x)))
+                x = self.keep(block.ln1(x + mixing(x)))
                 x = self.keep(block.ln2(x + block.mlp(x)))
             else:
-                x = self.keep(x + block.attn(block.ln1(x)))
+                x = self.keep(x + mixing(block.ln1(x)))
                 x = self.keep(x + block.mlp(block.ln2(x)))
         head = self.model.token_embedding if config.model.tied_head == "on" else self.model.lm_head
         cap = config.model.logit_cap
@@ -104,7 +108,7 @@ def test_what_is_seen_is_what_pytorch_computes(name):
     direction = direction_of(config.model, w, byte) if name != "bigram" else ()
     seen = run_now(look_forward(looked_into(config, w, len(TEXT), dtype=np.float64), TEXT, direction))
 
-    assert seen["layers"] == len(seen["attention"]) == len(traced.attention) == (0 if name == "bigram" else 2)
+    assert seen["layers"] == len(seen["attention"]) == len(traced.attention) == (0 if name in WITHOUT_ATTENTION else 2)
     for maps, expected in zip(seen["attention"], traced.attention, strict=True):
         for triangle, square in zip(maps, expected, strict=True):
             for i, row in enumerate(triangle):
@@ -178,7 +182,7 @@ def test_watched_tensors_are_the_specification_s(name):
     windows = [CORPUS[:65], CORPUS[65:130]]
     modes = ("inspect", "gradients", "train_fed") if name == "native" else ("gradients",)
     for engine in made:
-        run_now(engine.watch(("*",)))
+        run_now(engine.memory.watch(("*",)))
         run_now(engine.require(list(modes)))
     for mode in modes:
         for engine in made:
@@ -187,7 +191,7 @@ def test_watched_tensors_are_the_specification_s(name):
                 run_now(engine.table_rates(1))
             run_now(engine.player.run(mode, 1))
         for tensor in tensors_of(config, [mode]):
-            (shape, expected), (same, got) = [run_now(engine.read_tensor(tensor.name)) for engine in made]
+            (shape, expected), (same, got) = [run_now(engine.memory.read_tensor(tensor.name)) for engine in made]
             expected, got = np.frombuffer(expected, np.float32), np.frombuffer(got, np.float32)
             assert shape == same == tensor.shape and expected.size == tensor.size
             assert np.abs(expected - got).max() <= 2e-5 * np.abs(expected).max(), (mode, tensor)
@@ -212,13 +216,13 @@ def test_watching_changes_nothing_of_a_training(lora):
     assert [event["tensor"] for event in events] == watcher.names
     assert set(watcher.names) == {"blocks.0.dqkv", "blocks.1.dqkv", "blocks.1.qkv", "blocks.1.y", weight}
     for event in events:
-        values = np.frombuffer(run_now(engine.read_tensor(event["tensor"]))[1], np.float32)
+        values = np.frombuffer(run_now(engine.memory.read_tensor(event["tensor"]))[1], np.float32)
         assert event["shape"][-1] in (2, 24, 72) and sum(event["bins"]) == values.size and event["norm"] > 0
         assert event["norm"] == pytest.approx(float(np.linalg.norm(values)), rel=1e-5)
     with pytest.raises(TinyGPTError, match=r"no tensor 'blocks.0.dqkw'; did you mean 'blocks.0.dqkv'"):
         Watcher(config, engine, ["blocks.0.dqkw"], 5)
     with pytest.raises(TinyGPTError, match="not watched"):
-        run_now(engine.read_tensor("blocks.0.y"))
+        run_now(engine.memory.read_tensor("blocks.0.y"))
     with pytest.raises(TinyGPTError, match="this is a bug"):
         run_now(watched_run(engine, "inspect", b"abc", []))
 

@@ -9,24 +9,25 @@ from gpu_here import MISSING, gpu_here
 
 from tinygpt.bench.parity import parity
 from tinygpt.core.config import TrainConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
-from tinygpt.core.models.programs import PROGRAMS, all_modes
+from tinygpt.core.models.programs import all_modes
 from tinygpt.core.ops.flat import part
 from tinygpt.core.optimizers import OPTIMIZERS, optimizer_of
+from tinygpt.core.passes import program_of
 from tinygpt.core.plan.verify import verify
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
 from tinygpt.core.tab.session import Session
-from tinygpt.engines.base import State, TerminalEngine
+from tinygpt.engines.base import State, terminal_engine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
-from tinygpt.formats import Checkpoint, load_tinygpt, save_tinygpt
-from tinygpt.formats.checkpoint import vectors_of
-from tinygpt.formats.tinygpt_file import read_header
 from tinygpt.kernels.spec import SPEC
 from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.optimizers import KEYS
+from tinygpt.store.formats import Checkpoint, load_tinygpt, save_tinygpt
+from tinygpt.store.formats.checkpoint import vectors_of
+from tinygpt.store.formats.tinygpt_file import read_header
 
 TEXT = np.random.default_rng(0).integers(0, 256, 3000, dtype=np.uint8).tobytes()
 ADAMW = preset("tiny").replace(layers=1, d_model=24, heads=3, ctx=11, batch=3)
@@ -41,7 +42,7 @@ def webgpu_engine(config):
         pytest.skip(MISSING)
     from tinygpt.engines.webgpu import WebGPUMachine
 
-    return TerminalEngine(config, WebGPUMachine(gpu=gpu_here()))
+    return terminal_engine(config, WebGPUMachine(gpu=gpu_here()))
 
 
 def trained(config, steps, state=None):
@@ -67,7 +68,7 @@ def test_an_optimizer_is_as_it_says(name):
     assert [slot.name for slot in memory.slots] == list(optimizer.slots) == list(KEYS[name])
     assert len(optimizer.rates_of(config.train, 1)) == memory.rates.shape[1]
     for mode in all_modes(config):
-        verify(PROGRAMS[mode](config, memory))
+        verify(program_of(mode, config, memory))
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -120,6 +121,13 @@ def test_native_and_torch_train_with_muon_as_the_spec_does_over_50_steps():
         assert parity(config, engine, spec_engine(config, dtype=np.float64), steps=50).drift < 1e-5
 
 
+def test_native_and_torch_train_other_models_with_muon_alike():
+    """Muon's kernels know the matrices of a transformer's blocks; those of other models are AdamW's, on both sides."""
+    config = preset("tiny", "modern").replace(kind="recurrent")
+    torch_engine = TorchEngine(config, device="cpu", threads=1)
+    assert parity(config, native_engine(config, threads=1), torch_engine, steps=20).drift < 1e-5
+
+
 @pytest.mark.parametrize("layers", [1, 2])  # matrices that threads share, and enough for each to have some of its own
 def test_threads_do_not_change_a_bit_of_muon(layers):
     states = []
@@ -132,6 +140,7 @@ def test_threads_do_not_change_a_bit_of_muon(layers):
 
 
 @pytest.mark.xdist_group("wgpu")
+@pytest.mark.slow
 def test_muon_takes_the_segments_of_a_gpu_of_small_bindings_apart(monkeypatch):
     if gpu_here() is not None:
         small_bindings(monkeypatch)
@@ -221,7 +230,7 @@ def test_a_run_that_goes_on_keeps_its_optimizer():
 def test_a_tab_goes_on_with_what_its_optimizer_kept_and_writes_with_any_weights():
     def request(config, slots, size):
         origin = {"config": config.as_dict(), "progress": {"step": 4}, "slots": slots}
-        return json.dumps({"changes": {}, "from": origin, "bytes": size})
+        return json.dumps({"changes": {}, "origin": origin, "bytes": size})
 
     session = Session(request(SGD, ["m"], len(TEXT)))
     assert session.state_bytes == 8 * session.parameters

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from lab import TEXT
+from engine_lab import TEXT
 
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets, eval_offsets
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.validation import validate
+from tinygpt.core.train.validation import validate
 from tinygpt.engines.base import State
 from tinygpt.engines.spec import spec_engine
 from tinygpt.kernels.init import initial_weights

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("wgpu", reason="wgpu-py is not installed")
 
-from tinygpt.bench import ablation
+from lab import ablation
 from tinygpt.core.presets import preset
 from tinygpt.engines.gpu import all_adapters
 
@@ -31,6 +31,7 @@ def test_a_variant_trains_alike(label, config, shipped):
     assert ablation.losses_of(label, config, 4) == pytest.approx(shipped, rel=limit)
 
 
+@pytest.mark.slow
 def test_a_variant_leaves_nothing_behind(config):
     before = [getattr(swap.owner, swap.name) for swaps in ablation.VARIANTS.values() for swap in swaps]
     ablation.losses_of("gradients in one slice", config, 1)

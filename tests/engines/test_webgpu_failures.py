@@ -5,18 +5,18 @@ import subprocess
 import sys
 
 import pytest
+from engine_lab import loaded, state_of, trained
 from gpu_here import MISSING, gpu_here, webgpu
-from lab import loaded, state_of, trained
 from typer.testing import CliRunner
 
 from tinygpt.bench.workload import made_up_text
 from tinygpt.cli.app import app
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.validation import validate
-from tinygpt.engines.base import TerminalEngine
-from tinygpt.formats import load_tinygpt
+from tinygpt.core.train.validation import validate
+from tinygpt.engines.base import terminal_engine
+from tinygpt.store.formats import load_tinygpt
 
 if gpu_here() is None:
     pytest.skip(MISSING, allow_module_level=True)
@@ -56,7 +56,7 @@ def replace(path, old, new):
 
 
 def opened(config=MICRO, **options):
-    return loaded(TerminalEngine(config, WebGPUMachine(**options)))
+    return loaded(terminal_engine(config, WebGPUMachine(**options)))
 
 
 def refusal(gpu, config=MICRO, **options):
@@ -171,8 +171,8 @@ def test_a_device_lost_in_training_costs_no_checkpoint_and_native_goes_on(tmp_pa
 CLOSED = """
 import sys, weakref
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.validation import validate
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.train.validation import validate
 from tinygpt.engines.webgpu import webgpu_engine
 engine = webgpu_engine(preset("tiny").replace(layers=1, d_model=10, heads=2, ctx=8, batch=2), device=sys.argv[1])
 run_now(engine.prefill(b"a"))
@@ -251,7 +251,7 @@ def test_times_where_there_are_none(gpu):
     gpu.features = []
     engine = opened(gpu=gpu)
     with pytest.raises(TinyGPTError, match="has no timestamps, so its ops cannot be timed"):
-        run_now(engine.clock("train"))
+        run_now(engine.memory.clock("train"))
 
 
 def test_another_precision():

@@ -8,9 +8,9 @@ import numpy as np
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.core.run.progress import Progress
+from tinygpt.core.train.progress import Progress
 from tinygpt.engines.base import State
-from tinygpt.formats import Checkpoint
+from tinygpt.store.formats import Checkpoint
 
 MODEL = ModelConfig(layers=2, d_model=4, heads=2, ctx=3)
 

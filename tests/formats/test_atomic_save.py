@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from format_samples import assert_same, sample_checkpoint
 
-import tinygpt.formats.tinygpt_file as tinygpt_file
+import tinygpt.store.formats.tinygpt_file as tinygpt_file
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.formats import load_tinygpt, save_huggingface, save_safetensors, save_tinygpt
+from tinygpt.store.formats import load_tinygpt, save_huggingface, save_safetensors, save_tinygpt
 
 SAVERS = {"tinygpt": save_tinygpt, "safetensors": save_safetensors, "huggingface": save_huggingface}
 BIG = ModelConfig(layers=2, d_model=64, heads=2, ctx=16)
@@ -28,8 +28,8 @@ def child(code: str, *arguments: object) -> subprocess.Popen:
         from format_samples import sample_checkpoint
         from tinygpt.core.config import ModelConfig
         from tinygpt.core.errors import TinyGPTError
-        import tinygpt.formats.tinygpt_file as tinygpt_file
-        from tinygpt.formats import save_huggingface, save_safetensors, save_tinygpt
+        import tinygpt.store.formats.tinygpt_file as tinygpt_file
+        from tinygpt.store.formats import save_huggingface, save_safetensors, save_tinygpt
         BIG = ModelConfig(layers=2, d_model=64, heads=2, ctx=16)
     """
     program = textwrap.dedent(prelude) + textwrap.dedent(code)
@@ -115,7 +115,7 @@ def test_no_room_left(tmp_path, kind):
         target,
         kind,
     )
-    said, _ = writer.communicate(timeout=60)
+    said, _ = writer.communicate(timeout=600)
     assert writer.returncode == 0
     assert said.startswith(f"refused: {target}") and "cannot write" in said and "too large" in said
     assert sorted(tmp_path.rglob("*")) == files

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.optimizers import slot_names
-from tinygpt.formats import load_tinygpt, read_header, save_tinygpt
+from tinygpt.store.formats import load_tinygpt, read_header, save_tinygpt
 
 FUZZ = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SMALL_ALLOCATION = 8 << 20  # bytes; the sample file has some 20 KB

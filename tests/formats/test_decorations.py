@@ -9,9 +9,9 @@ from tinygpt.core import config as core_config
 from tinygpt.core.config import RunConfig, TrainConfig
 from tinygpt.core.file import header as core_header
 from tinygpt.core.file.header import KEYS, encode_run, encode_state, left_out_sentence
-from tinygpt.core.run.progress import Progress
 from tinygpt.core.settings import whole
-from tinygpt.formats import inspect_model, load_safetensors, load_tinygpt, save_safetensors, save_tinygpt
+from tinygpt.core.train.progress import Progress
+from tinygpt.store.formats import inspect_model, load_safetensors, load_tinygpt, save_safetensors, save_tinygpt
 
 DEFAULTS = TrainConfig()
 

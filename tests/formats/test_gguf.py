@@ -8,8 +8,8 @@ from safetensors.numpy import load_file as load_tensors
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.formats import load_file, save_model
-from tinygpt.formats.byte_tokenizer import byte_letters
+from tinygpt.store.formats import load_file, save_model
+from tinygpt.store.formats.byte_tokenizer import byte_letters
 
 MODEL = ModelConfig(layers=2, d_model=32, heads=4, ctx=20)
 SETTINGS = {"context_length": 20, "embedding_length": 32, "feed_forward_length": 128, "block_count": 2}

@@ -11,9 +11,9 @@ from safetensors.numpy import load_file, save_file
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
-from tinygpt.formats import load_huggingface, save_huggingface
-from tinygpt.formats.byte_tokenizer import byte_letters
-from tinygpt.models import load_model
+from tinygpt.store.formats import load_huggingface, save_huggingface
+from tinygpt.store.formats.byte_tokenizer import byte_letters
+from tinygpt.store.naming import load_model
 
 MODEL = ModelConfig(layers=2, d_model=12, heads=3, ctx=24)
 

@@ -8,7 +8,7 @@ from format_samples import MODEL, OriginalFile, assert_same, sample_checkpoint
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.formats import inspect_model, load_file, read_header, save_huggingface, save_model, save_tinygpt
+from tinygpt.store.formats import inspect_model, load_file, read_header, save_huggingface, save_model, save_tinygpt
 
 
 def test_a_tinygpt_file_may_have_any_name(tmp_path):

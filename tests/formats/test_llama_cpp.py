@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tinygpt
-from tinygpt.formats import save_model
+from tinygpt.store.formats import save_model
 
 PROMPT, BYTES, LIKELIEST = "the quick ", 20, 10
 # llama.cpp computes GELU by the tanh formula, which is off by 5e-4 at most: a few such errors of a unit's size.

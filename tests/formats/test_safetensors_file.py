@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
-from tinygpt.formats import load_safetensors, save_safetensors
+from tinygpt.store.formats import load_safetensors, save_safetensors
 
 FUZZ = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -23,8 +23,8 @@ from tinygpt.core.config import ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import stored_bytes
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.core.run.progress import Progress
-from tinygpt.formats import (
+from tinygpt.core.train.progress import Progress
+from tinygpt.store.formats import (
     Checkpoint,
     load_safetensors,
     load_tinygpt,

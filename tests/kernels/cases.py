@@ -10,6 +10,7 @@ numbers must come out exactly. What a kernel must overwrite, or must not read, i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ Dims = dict[str, Any]
 Case = dict[str, Any]
 
 UNSET = 0x5A5A5A5A  # of whole numbers
+MADE: dict[Any, Any] = {}  # about 200 MB, once every case was made
 TESTS: dict[str, KernelTests] = {}  # by kernel; the files in ops/ fill it (see all_cases.py)
 
 
@@ -34,8 +36,27 @@ def case_id(dims: Dims) -> str:
     return "-".join(f"no_{name}" if number is None else f"{name}{number}" for name, number in short.items())
 
 
+def once(key: Any, make: Callable[[], Any]) -> Any:
+    """What a test of the same case has made in this process, or else what `make` makes. Nobody writes to it."""
+    if key not in MADE:
+        MADE[key] = make()
+    return MADE[key]
+
+
 def make_case(kernel: str, dims: Dims, dtype: Any = np.float64) -> Case:
-    """All arguments of one call. Outputs hold what stands there before it: a number to add to, or NaN."""
+    """All arguments of one call. Outputs hold what is there before it: a number to add to, or NaN.
+
+    All numbers are float32 numbers in either dtype. They are drawn once; each caller gets arrays of its own.
+    """
+    case: Case = {}
+    for name, value in once((kernel, repr(dims), "drawn"), lambda: draw_case(kernel, dims)).items():
+        case[name] = value.astype(dtype) if is_float(value) else np.copy(value) if is_array(value) else value
+        if is_float(value) and f"{name}_pitch" in dims:
+            case[name] = apart(case[name], dims[f"{name}_pitch"], dims[f"{name}_offset"])
+    return case
+
+
+def draw_case(kernel: str, dims: Dims) -> Case:
     signature, tests = KERNELS[kernel], TESTS[kernel]
     random = np.random.default_rng([0, 1, *kernel.encode()])
     call = call_of(kernel, dims)
@@ -51,12 +72,7 @@ def make_case(kernel: str, dims: Dims, dtype: Any = np.float64) -> Case:
         else:
             case[name] = np.full(tensor.shape, UNSET if tensor.dtype == "i32" else np.nan)
     tests.settle(case)
-    for name, value in case.items():
-        if is_float(value):
-            case[name] = value.astype(np.float32).astype(dtype)  # the same numbers in either dtype
-            if f"{name}_pitch" in dims:
-                case[name] = apart(case[name], dims[f"{name}_pitch"], dims[f"{name}_offset"])
-    return case
+    return {name: value.astype(np.float32) if is_float(value) else value for name, value in case.items()}
 
 
 def drawn(kernel: str, name: str, tensor: Tensor, dims: Dims, random: np.random.Generator) -> Any:
@@ -75,9 +91,13 @@ def drawn(kernel: str, name: str, tensor: Tensor, dims: Dims, random: np.random.
     return random.integers(0, dims.get("V", 256), tensor.shape, np.uint8 if tensor.dtype == "u8" else np.int64)
 
 
+def is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
 def is_float(value: Any) -> bool:
     """Whether it is one to compute with; float16 is what weights are kept in."""
-    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.dtype != np.float16
+    return is_array(value) and value.dtype.kind == "f" and value.dtype != np.float16
 
 
 def is_gradient(kernel: str, name: str) -> bool:
@@ -120,14 +140,23 @@ def error_bound(kernel: str, case: Case) -> dict[str, Any]:
     return {name: bound + least for name, bound in tests.bound(**case).items() if case[name] is not None}
 
 
+def specified(kernel: str, dims: Dims) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The outputs of a case in float64, and their error bounds."""
+
+    def make() -> Any:
+        case = make_case(kernel, dims)
+        return run_spec(kernel, case), error_bound(kernel, case)
+
+    return once((kernel, repr(dims), "specified"), make)  # type: ignore[no-any-return]
+
+
 def assert_matches_spec(kernel: str, dims: Dims, outputs: dict[str, Any], unit: float = U, where: str = "") -> None:
     """Every output that `make_case(kernel, dims)` has, within the rounding errors of float32.
 
     The bounds are of first order in the unit roundoff, so another precision's are theirs in proportion.
     """
-    case = make_case(kernel, dims)
-    expected = run_spec(kernel, case)
-    bounds = {name: bound * (unit / U) for name, bound in error_bound(kernel, case).items()}
+    expected, bounds = specified(kernel, dims)
+    bounds = {name: bound * (unit / U) for name, bound in bounds.items()}
     assert set(bounds) == {name for name, wanted in expected.items() if is_float(wanted)}
     for name, wanted in expected.items():
         call = f"{kernel} {dims}{where}: {name}"

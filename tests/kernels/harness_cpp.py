@@ -13,9 +13,9 @@ from words import GUARD_BITS, as_words, from_words, places_of, spread, tensor_of
 
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import KERNELS
-from tinygpt.core.plan.cpu.lowering import TEAM_WORDS
+from tinygpt.core.plan.cpu.lowering import DONE_WORD, TEAM_WORDS
 from tinygpt.engines import native
-from tinygpt.engines.native import DONE, library
+from tinygpt.engines.native import library
 
 LINE = 16  # floats in 64 bytes, the arena's unit
 GUARD = 4 * LINE
@@ -129,4 +129,4 @@ def replay(
         member.start()
     for member in team:
         member.join()
-    return int(shared[DONE])
+    return int(shared[DONE_WORD])

@@ -1,7 +1,7 @@
 """What holds for every kernel. A subclass in ops/ names one and says what is its own: cases, formula and bound."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,11 @@ BOTH_ROUND = 2 * 2.0**-53  # two sides in float64
 
 
 Fill = Callable[[Any, Dims, np.random.Generator], Any]  # given standard normal numbers
+
+
+def some(values: list[Any], every: int = 3) -> list[Any]:
+    """Parameters of which `make test` takes every so many; the others are for `make test-slow`."""
+    return [pytest.param(value, marks=[pytest.mark.slow] if i % every else []) for i, value in enumerate(values)]
 
 
 def on(cases: str) -> Callable[[Any], Any]:
@@ -73,6 +78,7 @@ class KernelTests:
     wgsl_cases: list[Dims] = []  # more, for WGSL
     lanes_cases: list[Dims] = []  # for any number of invocations that share a row
     long_cases: list[Dims] = []  # of more than three workgroups
+    wgsl_every = 1  # `make test` compiles every so many of the cases for a GPU: software takes a second for some
     forward = ""  # the kernel whose gradient this one is,
     small_cases: list[Dims] = []  # as finite differences show on these
     fills: dict[str, Fill] = {}  # of tensors whose numbers are not standard normal
@@ -106,8 +112,46 @@ class KernelTests:
                 setattr(cls, name, None)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        if hasattr(metafunc.function, "on"):
-            metafunc.parametrize("dims", getattr(self, metafunc.function.on), ids=case_id)
+        if not hasattr(metafunc.function, "on"):
+            return
+        cases = getattr(self, metafunc.function.on)
+        if "lanes_of_cpu" in metafunc.fixturenames:
+            metafunc.parametrize("dims, lanes_of_cpu", list(self.cpp_runs(cases)))
+        elif "slices" in metafunc.fixturenames:
+            metafunc.parametrize("dims, slices, subgroups", list(self.wgsl_runs(cases)))
+        else:
+            metafunc.parametrize("dims", cases, ids=case_id)
+
+    def cpp_runs(self, cases: list[Dims]) -> Iterator[Any]:
+        """The widest vectors for every case, the others for half of them; for the rest in `make test-slow`."""
+        for i, dims in enumerate(cases):
+            for lanes in cpu_lanes():
+                marks = [pytest.mark.slow] if i % 2 and lanes < cpu_lanes()[-1] else []
+                yield pytest.param(dims, lanes, id=f"{case_id(dims)}-{lanes}", marks=marks)
+
+    def wgsl_runs(self, cases: list[Dims]) -> Iterator[Any]:
+        """In one slice or more, with and without subgroups, wherever that makes a difference. `make test` takes one way
+        of each case, another one of the next, and whatever is the first to use a file; `make test-slow` the rest."""
+        used: set[Any] = set()
+        for i, dims in enumerate(cases):
+            ways = self.ways(dims)
+            for number, (slices, subgroups, files) in enumerate(ways):
+                skipped = number != i // self.wgsl_every % len(ways) or i % self.wgsl_every
+                marks = [pytest.mark.slow] if skipped and files <= used else []
+                used |= files
+                where = f"{slices} slices-{'' if subgroups else 'no '}subgroups"
+                yield pytest.param(dims, slices, subgroups, id=f"{case_id(dims)}-{where}", marks=marks)
+
+    def ways(self, dims: Dims) -> list[tuple[int, bool, set[Any]]]:
+        """Slices, subgroups, and the files and entries that they lead to."""
+        found: list[tuple[int, bool, set[Any]]] = []
+        for slices in self.slices():
+            for subgroups in (False, True):
+                dispatches = self.dispatches(dims, device_with(subgroups=subgroups), slices)
+                files = {(tuple(dispatch.files), dispatch.entry) for dispatch in dispatches}
+                if (slices, files) not in [(way[0], way[2]) for way in found]:
+                    found.append((slices, subgroups, files))
+        return found
 
     # --- the specification -----------------------------------------------------------------------------------
 
@@ -211,14 +255,13 @@ class KernelTests:
 
     # --- C++ -------------------------------------------------------------------------------------------------
 
-    @pytest.mark.parametrize("lanes", cpu_lanes())
     @on("all_cpp_cases")
-    def test_cpp_is_the_spec_and_threads_do_not_change_a_bit(self, dims, lanes):
+    def test_cpp_is_the_spec_and_threads_do_not_change_a_bit(self, dims, lanes_of_cpu):
         case = make_case(self.kernel, dims, dtype=np.float32)
-        alone = run_kernel(self.kernel, case, lanes)
+        alone = run_kernel(self.kernel, case, lanes_of_cpu)
         assert_matches_spec(self.kernel, dims, alone)
         for threads in (2, 3):
-            together = run_kernel(self.kernel, case, lanes, threads)
+            together = run_kernel(self.kernel, case, lanes_of_cpu, threads)
             for name, output in alone.items():
                 assert output.tobytes() == together[name].tobytes(), f"{name} with {threads} threads"
 
@@ -233,18 +276,10 @@ class KernelTests:
         return op.declared.dispatch(op, Target(device, slices))
 
     @on("all_wgsl_cases")
-    def test_wgsl_is_the_spec(self, dims, wgsl):
+    def test_wgsl_is_the_spec(self, dims, slices, subgroups, wgsl):
         case = make_case(self.kernel, dims, dtype=np.float32)
-        for slices in self.slices():
-            tried = []
-            for subgroups in (False, True):
-                device = device_with(subgroups=subgroups)
-                files = [dispatch.files for dispatch in self.dispatches(dims, device, slices)]
-                if files not in tried:
-                    tried.append(files)
-                    outputs = wgsl.run_kernel(self.kernel, case, device, slices)
-                    where = f" in {slices} slices, {'with' if subgroups else 'without'} subgroups"
-                    assert_matches_spec(self.kernel, dims, outputs, where=where)
+        outputs = wgsl.run_kernel(self.kernel, case, device_with(subgroups=subgroups), slices)
+        assert_matches_spec(self.kernel, dims, outputs)
 
     @on("all_wgsl_cases")
     def test_wgsl_declares_what_is_dispatched(self, dims):
@@ -266,7 +301,7 @@ class KernelTests:
         outputs = wgsl.run_kernel(self.kernel, make_case(self.kernel, dims, dtype=np.float32), device, slices)
         assert_matches_spec(self.kernel, dims, outputs)
 
-    @pytest.mark.parametrize("lanes", [1, 4, 16, 64])
+    @pytest.mark.parametrize("lanes", some([4, 1, 16, 64], 2))
     @on("lanes_cases")
     def test_wgsl_any_number_of_lanes_within_and_beyond_a_subgroup(self, dims, lanes, wgsl, monkeypatch):
         monkeypatch.setattr(gpu, "row_lanes", lambda rows, words, device: lanes)

@@ -8,6 +8,7 @@ the errors of intermediate results to the outputs to first order, and so depend 
 Library functions are held to the table of the WGSL standard, the loosest of the engines (1 ulp is at most 2 U).
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,9 @@ SMALLEST = 2.0**-126  # a result below it may be flushed to 0
 DIVIDE = 5 * U  # 2.5 ulp
 RSQRT = 4 * U  # 2 ulp
 SQRT = RSQRT + DIVIDE  # 1 / inverseSqrt
+ERF = 16 * U  # WGSL has none; absolute, as of a rational approximation with one exp
+GELU_STEEPEST = 1.13  # the largest |gelu'|
+GELU_BENDIEST = 0.8  # the largest |gelu''|, 2 / sqrt(2 pi)
 
 Bounds = dict[str, Any]
 
@@ -34,6 +38,13 @@ def exp_error(x: Any) -> Any:
 def log_error(x: Any) -> Any:
     """Of log(x), absolute: 2^-21 near 1, else 3 ulp."""
     return 2.0**-21 + 6 * U * np.abs(np.log(x))
+
+
+def gelu_errors(h: Any) -> tuple[Any, Any]:
+    """Of gelu(h), and of its slope, absolute, where h is exact."""
+    density = np.exp(-0.5 * h * h) / math.sqrt(2 * math.pi)
+    slope_off = 0.5 * ERF + 4 * U + np.abs(h) * density * (exp_error(0.5 * h * h) + 4 * U)
+    return np.abs(h) * (0.5 * ERF + 4 * U), slope_off
 
 
 def old(tensor: Any, accumulate: int) -> Any:

@@ -7,11 +7,11 @@ from cases import assert_matches_spec, call_of, make_case
 from kernel_tests import device_with
 from words import GUARD_BITS
 
+from tinygpt.core.models.layout import aligned
 from tinygpt.core.ops import linear, linear_normed, linear_tiles
 from tinygpt.core.ops.gpu import Target
 from tinygpt.core.ops.linear import GELU
 from tinygpt.core.ops.op import Tensor
-from tinygpt.core.plan.layout import aligned
 
 N, O, C = 132, 136, 72  # noqa: E741
 BEHIND = aligned(C)  # where the norm's bias lies, as in a model

@@ -7,14 +7,13 @@ from watched import WatchedMachine
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.ops import KERNEL_NAMES
-from tinygpt.core.plan.cpu.lowering import TEAM_WORDS
+from tinygpt.core.plan.cpu.lowering import STOP_WORD, TEAM_WORDS
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.sampler import generate
-from tinygpt.core.run.validation import validate
-from tinygpt.engines.base import TerminalEngine
-from tinygpt.engines.native import STOP
+from tinygpt.core.train.validation import validate
+from tinygpt.core.write.sampler import generate
+from tinygpt.engines.base import terminal_engine
 
 
 @pytest.mark.parametrize("lanes", cpu_lanes())
@@ -22,7 +21,7 @@ from tinygpt.engines.native import STOP
 def test_every_op_keeps_to_its_tensors(grad_accum, threads, lanes):
     sizes = {"layers": 2, "d_model": 30, "heads": 3, "ctx": 37, "batch": 3, "eval_batches": 2}
     config = preset("tiny").replace(**sizes, grad_accum=grad_accum)
-    engine = TerminalEngine(config, WatchedMachine(threads, lanes))
+    engine = terminal_engine(config, WatchedMachine(threads, lanes))
     losses = [metrics.loss for metrics in Run(config, engine).advance(2)]
     losses.append(run_now(validate(engine)))
     losses += run_now(engine.window_losses([b"To be", b"or no", b"t to ", b"be..."]))[3]
@@ -51,7 +50,7 @@ def test_a_run_that_is_stopped_is_done_whole_or_left(committed, counted, done, t
     counters, shared_line = arena.put(np.zeros(4, np.int32)), arena.put(np.zeros(TEAM_WORDS, np.int32))
     shared = arena.floats.view(np.int32)[16 * shared_line :]
     count = KERNEL_NAMES.index("count")
-    targets = [(counters, 0), (shared_line, STOP), (counters, 1), (counters, 2)]
+    targets = [(counters, 0), (shared_line, STOP_WORD), (counters, 1), (counters, 2)]
     words = [word for line, which in targets for word in (count, LENGTH, line, -1, which)]
     got = replay(cpu_lanes()[0], arena.floats, words, threads, 3, LENGTH * committed, shared)
     assert got == done

@@ -30,7 +30,11 @@ def built_for(library: bytes) -> tuple[str, str]:
 
 @pytest.mark.parametrize(
     "system, machine, lanes, suffix",
-    [("linux", "aarch64", 4, ".so"), ("darwin", "aarch64", 4, ".dylib"), ("win32", "x86_64", 16, ".dll")],
+    [
+        pytest.param("linux", "aarch64", 4, ".so", marks=pytest.mark.slow),
+        ("darwin", "aarch64", 4, ".dylib"),
+        pytest.param("win32", "x86_64", 16, ".dll", marks=pytest.mark.slow),
+    ],
 )
 def test_the_library_is_that_systems_and_exports_the_player(system, machine, lanes, suffix):
     library = compile_kernels(lanes, Target(system, machine))

@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.trainer import Trainer
+from tinygpt.core.train.host import Host
+from tinygpt.core.train.trainer import Trainer
 from tinygpt.reference.distributed import is_main_process, torch_engine
 
 TEXT = bytes((7 * i + i * i // 5) % 251 for i in range(3000))

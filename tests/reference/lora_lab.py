@@ -6,11 +6,11 @@ import torch
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.models.adapters import adapter_parameters
 from tinygpt.engines.base import State
-from tinygpt.formats.adapter_file import Adapter
-from tinygpt.formats.checkpoint import Checkpoint, weights_sha256
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.lora import base_weights
 from tinygpt.reference.model import GPT
+from tinygpt.store.formats.adapter_file import Adapter
+from tinygpt.store.formats.checkpoint import Checkpoint, weights_sha256
 
 MODEL = ModelConfig(layers=2, d_model=24, heads=2, ctx=16)
 EVERYWHERE = LoraConfig(rank=3, alpha=6.0, targets=",".join(name for name in PROJECTIONS if name != "fc_gate"))

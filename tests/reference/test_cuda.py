@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.validation import validate
+from tinygpt.core.train.validation import validate
 from tinygpt.reference.engine import RING, TorchEngine
 
 pytestmark = [

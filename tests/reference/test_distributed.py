@@ -12,6 +12,8 @@ import pytest
 
 from tinygpt.reference.distributed import is_main_process, torch_engine, world_size
 
+pytestmark = pytest.mark.xdist_group("distributed")  # of two processes, which are started once
+
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> list[dict]:
@@ -20,7 +22,7 @@ def two(tmp_path_factory) -> list[dict]:
     subprocess.run(
         [*command, worker.__file__, str(folder)],
         check=True,
-        timeout=120,
+        timeout=600,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(2)]

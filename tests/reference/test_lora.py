@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import adapter_parameters
-from tinygpt.formats.adapter_file import merged_weights
-from tinygpt.formats.checkpoint import weights_sha256
+from tinygpt.engines.base import State
 from tinygpt.kernels.init import initial_values
 from tinygpt.reference.lora import (
     LoraLinear,
@@ -26,6 +25,8 @@ from tinygpt.reference.lora import (
     unmerge,
 )
 from tinygpt.reference.model import GPT, flatten
+from tinygpt.store.formats.adapter_file import merged_weights
+from tinygpt.store.formats.checkpoint import weights_sha256
 
 
 def apply_lora(model: GPT, lora: LoraConfig, seed: int = SEED) -> None:
@@ -178,7 +179,7 @@ def test_the_base_comes_back_to_the_byte_and_its_digest_never_changes():
     apart = logits_of(model)
     merge(model)
     merged = model.flat().tobytes()
-    assert merged == merged_weights(MODEL, untouched.flat(), random_adapter(untouched, 8)).tobytes()
+    assert merged == merged_weights(MODEL, State(0, untouched.flat()), random_adapter(untouched, 8)).tobytes()
     assert merged != base and sha256(model) == digest
     merge(model)  # a second time changes nothing
     assert model.flat().tobytes() == merged

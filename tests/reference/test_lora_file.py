@@ -15,10 +15,10 @@ from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.tab import file
 from tinygpt.engines.base import State
-from tinygpt.formats import load_safetensors, save_safetensors
-from tinygpt.formats.adapter_file import ADAPTER_KEY, Adapter, load_adapter, save_adapter
-from tinygpt.formats.checkpoint import Checkpoint
 from tinygpt.kernels.init import initial_weights
+from tinygpt.store.formats import load_safetensors, save_safetensors
+from tinygpt.store.formats.adapter_file import ADAPTER_KEY, Adapter, load_adapter, save_adapter
+from tinygpt.store.formats.checkpoint import Checkpoint
 
 HEADER_AT = 8  # a safetensors file: 8 bytes of length, the header, the tensors
 

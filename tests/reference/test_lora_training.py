@@ -10,19 +10,19 @@ import torch
 from lora_lab import MODEL, logits_of, make_model, random_adapter
 
 from tinygpt.core.config import LoraConfig, RunConfig, SampleConfig, TrainConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.rng import batch_offsets
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.trainer import Trainer
+from tinygpt.core.train.host import Host
+from tinygpt.core.train.trainer import Trainer
 from tinygpt.engines.base import State
-from tinygpt.formats.adapter_file import Adapter, load_adapter, save_adapter
-from tinygpt.formats.checkpoint import Checkpoint, weights_sha256
 from tinygpt.reference.distributed import torch_engine
 from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.lora import base_weights, lora_parameters, set_adapter
 from tinygpt.reference.model import GPT, flatten
+from tinygpt.store.formats.adapter_file import Adapter, load_adapter, save_adapter
+from tinygpt.store.formats.checkpoint import Checkpoint, weights_sha256
 
 CPU = {"device": "cpu", "precision": "float32"}
 LORA = LoraConfig(rank=4, alpha=8.0, targets="q_proj,v_proj,fc_in,fc_out")

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
+from tinygpt.core.optimizers.schedule import learning_rate
 from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.schedule import learning_rate
 from tinygpt.engines.base import State
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import RING, TorchEngine

@@ -7,16 +7,18 @@ import pytest
 import torch
 
 from tinygpt.core.config import TrainConfig
-from tinygpt.core.models.parameters import is_hidden_matrix, parameters
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.models.parameters import parameters
+from tinygpt.core.names import hidden_matrices
+from tinygpt.core.optimizers import muon as core_muon
+from tinygpt.core.optimizers.schedule import learning_rate
 from tinygpt.core.presets import preset
 from tinygpt.core.rng import batch_offsets
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.schedule import learning_rate
 from tinygpt.engines.base import State
-from tinygpt.formats.checkpoint import vectors_of
 from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.model import GPT, flatten
-from tinygpt.reference.muon import Muon, orthogonal
+from tinygpt.reference.muon import POLAR, QUINTIC, Muon, orthogonal
+from tinygpt.store.formats.checkpoint import vectors_of
 
 EPS32 = float(np.finfo(np.float32).eps)
 SCHEDULED = {"schedule": "cosine", "warmup": 3, "steps": 9, "min_lr": 1e-4, "lr": 3e-3}
@@ -72,13 +74,13 @@ def test_steps_of_matrices_are_torchs_in_float64(torchs_muon_is_exact):
 @pytest.mark.parametrize("shape", [(48, 48), (96, 24), (24, 96)])
 def test_singular_values_end_near_one_and_bfloat16_is_as_good_as_torchs(shape):
     x = torch.randn(5, *shape, generator=torch.Generator().manual_seed(1))
-    exact = orthogonal(x.double(), 5, torch.float64)
+    exact = orthogonal(x.double(), [QUINTIC] * 5, torch.float64)
     values = torch.linalg.svdvals(exact)
     assert values.max() < 1.3 and values.median() > 0.65
     theirs = torch.stack(
         [torch.optim._muon._zeropower_via_newtonschulz(g, (3.4445, -4.775, 2.0315), 5, 1e-7) for g in x]
     )
-    off = (orthogonal(x, 5, torch.bfloat16) - exact).norm()
+    off = (orthogonal(x, [QUINTIC] * 5, torch.bfloat16) - exact).norm()
     assert 0 < off < 1.2 * (theirs - exact).norm()
 
 
@@ -90,7 +92,7 @@ def test_a_step_is_torchs_muon_for_hidden_matrices_and_adamw_for_the_rest(config
     train, ctx = config.train, config.model.ctx
     engine = loaded(config, noise)
     model = GPT(config.model, run_now(engine.export_state()).w)
-    hidden = [model.get_parameter(row.name) for row in parameters(config.model) if is_hidden_matrix(row.name)]
+    hidden = [model.get_parameter(name) for name in hidden_matrices([row.name for row in parameters(config.model)])]
     assert len(hidden) == config.model.layers * (7 if config.model.activation == "swiglu" else 6)
     rest = [p for p in model.parameters() if not any(p is matrix for matrix in hidden)]
     muon = torch.optim.Muon(hidden, weight_decay=train.weight_decay, momentum=train.momentum, ns_steps=train.ns_steps)
@@ -113,7 +115,8 @@ def test_a_step_is_torchs_muon_for_hidden_matrices_and_adamw_for_the_rest(config
     state = run_now(engine.export_state())
     reached = sum(learning_rate(train, step) for step in range(1, 8)) / train.lr * train.matrix_lr
     assert np.abs(state.w - model.flat()).max() < reached * AMPLIFIED * 8 * EPS32
-    of_matrices = np.concatenate([np.full(row.size, is_hidden_matrix(row.name)) for row in parameters(config.model)])
+    names = hidden_matrices([row.name for row in parameters(config.model)])
+    of_matrices = np.concatenate([np.full(row.size, row.name in names) for row in parameters(config.model)])
     assert not state.slots["v"][of_matrices].any() and state.slots["v"][~of_matrices].any()
     kept = flatten([muon.state[matrix]["momentum_buffer"] for matrix in hidden])
     assert np.allclose(state.slots["m"][of_matrices], kept, rtol=0, atol=1e-3 * np.abs(kept).max())
@@ -136,8 +139,18 @@ def test_bf16_iterates_in_bf16_and_keeps_float32(config, noise):
     assert 0 < np.abs(state.w - full.w).max() < config.train.matrix_lr
 
 
-def test_a_model_without_hidden_matrices_is_trained_by_adamw_alone(noise):
-    config = preset("tiny").replace(kind="bigram", optimizer="muon")
+@pytest.mark.parametrize("kind", ["bigram", "recurrent"])
+def test_a_model_without_hidden_matrices_is_trained_by_adamw_alone(noise, kind):
+    config = preset("tiny").replace(kind=kind, optimizer="muon")
     adamw = trained(config.replace(optimizer="adamw"), noise, 3)
     assert trained(config, noise, 3).w.tobytes() == adamw.w.tobytes()
     assert math.isfinite(adamw.w.sum())
+
+
+@pytest.mark.parametrize(("steps", "least", "low", "high"), [(3, 0.01, 0.73, 1.27), (4, 0.004, 0.87, 1.13)])
+def test_few_polynomials_bring_singular_values_near_one(steps, least, low, high):
+    assert {n: tuple(map(tuple, POLAR[n])) for n in POLAR} == core_muon.POLAR
+    x = torch.logspace(math.log10(least), 0, 1000, dtype=torch.float64)
+    for a, b, c in POLAR[steps]:
+        x = a * x + b * x**3 + c * x**5
+    assert low < x.min() and x.max() < high

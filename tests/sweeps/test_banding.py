@@ -2,12 +2,12 @@
 
 import pytest
 
+from lab.law.banding import bands_of, text_named
+from lab.law.reference_runs import RUNS
+from tinygpt.core.advice import band
+from tinygpt.core.advice.band import BANDS, band_of
+from tinygpt.core.advice.coach import Coach
 from tinygpt.core.presets import preset
-from tinygpt.core.run import band
-from tinygpt.core.run.band import BANDS, band_of
-from tinygpt.core.run.coach import Coach
-from tinygpt.sweeps.banding import bands_of, text_named
-from tinygpt.sweeps.reference_runs import RUNS
 
 
 def test_the_bands_in_core_are_those_of_the_table():

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from tinygpt.core.budget.law import Law, TextFacts, end_loss
-from tinygpt.core.budget.law_numbers import LAW
-from tinygpt.sweeps.fitting import fit, left_out, predicted, runs_of_the_law, spread_of, texts_left_out
-from tinygpt.sweeps.reference_runs import TEXTS, Run
+from lab.law.fitting import fit, left_out, predicted, runs_of_the_law, spread_of, texts_left_out
+from lab.law.reference_runs import TEXTS, Run
+from tinygpt.core.advice.law import Law, TextFacts, end_loss
+from tinygpt.core.advice.law_numbers import LAW
 
 WITHIN, MOST_WITHIN = 0.05, 0.02  # of the loss: what is asked of every prediction, and of two thirds of them
 ELSEWHERE = 0.1  # on a text that is unlike all that the law has seen

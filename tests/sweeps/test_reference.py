@@ -2,11 +2,12 @@
 
 import pytest
 
-from tinygpt.core.budget.hardness import hardness
+from lab.law import reference
+from lab.law.reference import CURVE_POINTS, Split, rows_of, table, texts, thinned
+from tinygpt.core.advice.hardness import hardness
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data.corpus import sha256
-from tinygpt.sweeps import SweepFolder, reference
-from tinygpt.sweeps.reference import CURVE_POINTS, Split, rows_of, table, texts, thinned
+from tinygpt.sweeps import SweepFolder
 from tinygpt.sweeps.results import DIVERGED, FINISHED, Result
 
 SPLIT = Split(b"the cat sat on the mat. " * 90, b"the hen sat on the log. " * 20)

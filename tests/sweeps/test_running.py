@@ -7,13 +7,13 @@ import time
 
 import pytest
 
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.trainer import Trainer
+from tinygpt.core.train.host import Host
+from tinygpt.core.train.trainer import Trainer
+from tinygpt.engines.evaluation import evaluate
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.select import EngineChoice
-from tinygpt.evaluation import evaluate
 from tinygpt.sweeps import Axis, Plan, SweepFolder, read_results, standings
 from tinygpt.sweeps import running as running_module
 from tinygpt.sweeps.running import Runner, SweepTrainer, Work
@@ -101,9 +101,9 @@ def test_a_result_is_what_train_would_have_measured_and_an_engine_used_again_cha
 
 def test_the_first_block_counts_as_its_steps_would_later():
     trainer = SweepTrainer.__new__(SweepTrainer)
-    trainer.blocks = [(2, 30.0), (4, 1.0), (10, 3.0)]
+    trainer.reached = [(2, 30.0), (4, 1.0), (10, 3.0)]
     assert [trainer.seconds_at(step) for step in (2, 4, 10)] == [1.0, 2.0, 5.0]
-    trainer.blocks = [(5, 3.0)]
+    trainer.reached = [(5, 3.0)]
     assert trainer.seconds_at(5) == 3.0
 
 

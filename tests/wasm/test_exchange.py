@@ -9,7 +9,7 @@ import pytest
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.presets import preset
-from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.base import terminal_engine
 from tinygpt.engines.exchange import HOST, ISOLATION, Exchange
 from tinygpt.engines.wasm import WasmMachine
 
@@ -91,7 +91,7 @@ def test_command_lines_do_not_tell_the_token(kind, request):
 
 def test_forged_answers_do_not_reach_the_losses(node):
     config = preset("tiny")
-    straight, run = (Run(config, TerminalEngine(config, WasmMachine("node", runner=node))) for _ in range(2))
+    straight, run = (Run(config, terminal_engine(config, WasmMachine("node", runner=node))) for _ in range(2))
     expected = straight.advance(3)
     assert ask(node.exchange, "POST", "/exchange") == (403, b"")
     assert run.advance(3) == expected

@@ -5,36 +5,34 @@ import random
 
 import numpy as np
 import pytest
+from recording import START, evaluate
 
 import tinygpt
 from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import train_bytes
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.optimizers import slot_names
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import preset, preset_names, recipe_names
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.trainer import Trainer
+from tinygpt.core.train.host import Host
+from tinygpt.core.train.trainer import Trainer
 from tinygpt.data import Corpus
-from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.base import terminal_engine
 from tinygpt.engines.runner import Runner
 from tinygpt.engines.wasm import WasmMachine
-from tinygpt.formats.tinygpt_file import load_tinygpt
+from tinygpt.store.formats.tinygpt_file import load_tinygpt
 
 TEXT = b"The quick brown fox jumps over the lazy dog. " * 300
 CHANGES = {"steps": 30, "eval_every": 10, "sample_every": 15, "lr": 0.003, "warmup": 5, "seed": 4294967295}
+NGRAMS = {"ngrams": "2,3", "ngram_rows": 256, "ngram_width": 4}
+WITH_NGRAMS = {**CHANGES, **NGRAMS, "windows": "shuffled"}
 
-START = """
-const { startPython, bridge } = await import("/engine/python.ts");
-const files = await (await fetch("/python.json")).json();
-globalThis.python ??= await startPython(files, "/micropython/micropython.wasm");
-"""
 PROGRAMS = """
 const texts = [];
 for (const { preset, recipe, changes } of CONFIGS) {
-  const session = python.session({ preset, recipe, changes, bytes: BYTES });
+  const session = python.session.Session(JSON.stringify({ preset, recipe, changes, bytes: BYTES }));
   session.plan();
   const page = { open: async (playbook) => { texts.push(JSON.parse(playbook)); throw new Error("seen"); } };
   await session.open(page, null, null, null).catch(() => undefined);
@@ -42,15 +40,15 @@ for (const { preset, recipe, changes } of CONFIGS) {
 return texts;
 """
 SESSION = """
-const { WasmPlayer } = await import("/engine/wasmplayer.ts");
-const { ModelFile, writeAdapterFile, writeModelFile } = await import("/engine/modelfile.ts");
+const { WasmPlayer } = await import("/players/wasmplayer.ts");
+const { ModelFile, writeAdapterFile, writeModelFile } = await import("/worker/modelfile.ts");
 const kernels = async (file) => (await fetch("/kernels/" + file)).arrayBuffer();
 const text = new TextEncoder().encode(TEXT);
 const events = [];
 let file = null;
 
 async function run(request, state, requests, lastStep, base = null) {
-  const session = python.session({ bytes: text.length, ...request });
+  const session = python.session.Session(JSON.stringify({ recipe: "", bytes: text.length, ...request }));
   const plan = JSON.parse(session.plan());
   let step = 0, clock = 0, fault = null, player = null;
   const body = async () => player.read(JSON.parse(await session.state_places()));
@@ -73,8 +71,8 @@ async function run(request, state, requests, lastStep, base = null) {
     },
     keep: async () => "null",
     written: (piece) => events.push({ event: "written", piece: JSON.parse(piece) }) > 0,
-    weighed: (answer) => events.push({ event: "weighed", answer: JSON.parse(answer) }),
-    refused: (message) => events.push({ event: "refused", message }),
+    weighed: (answer) => void events.push({ event: "weighed", answer: JSON.parse(answer) }),
+    refused: (message) => void events.push({ event: "refused", message }),
   };
   await session.open(page, text.subarray(0, plan.trainBytes), text.subarray(plan.trainBytes), state, base);
   const ended = JSON.parse(await session.train());
@@ -84,11 +82,6 @@ async function run(request, state, requests, lastStep, base = null) {
 }
 """
 BYTES = 100000000
-
-
-def evaluate(chromium, *parts, **values):
-    code = START + "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items()) + "".join(parts)
-    return chromium.ask("evaluate", code=code)[0]["value"]
 
 
 def random_changes(seed):
@@ -108,11 +101,14 @@ def random_changes(seed):
     }
 
 
-def test_programs_are_those_of_cpython(chromium):
+@pytest.mark.parametrize("presets, drawn", [(2, 12), pytest.param(None, 100, marks=pytest.mark.slow)])
+def test_programs_are_those_of_cpython(chromium, presets, drawn):
     configs = [
-        {"preset": name, "recipe": recipe, "changes": {}} for name in preset_names() for recipe in recipe_names()
+        {"preset": name, "recipe": recipe, "changes": {}}
+        for name in preset_names()[:presets]
+        for recipe in recipe_names()
     ]
-    configs += [{"preset": "small", "recipe": "classic", "changes": random_changes(seed)} for seed in range(100)]
+    configs += [{"preset": "small", "recipe": "classic", "changes": random_changes(seed)} for seed in range(drawn)]
     made = evaluate(chromium, PROGRAMS, CONFIGS=configs, BYTES=BYTES)
     for asked, got in zip(configs, made, strict=True):
         config = preset(asked["preset"], asked["recipe"]).replace(**asked["changes"])
@@ -135,7 +131,7 @@ class Recorder(Host):
 
 def cpython_events(config: RunConfig, node, base=None) -> list:
     train, val = Corpus("test", TEXT, "").split(config.train.val_fraction)
-    engine = TerminalEngine(config, WasmMachine("node", threads=2, runner=node), base=base)
+    engine = terminal_engine(config, WasmMachine("node", threads=2, runner=node), base=base)
     run_now(engine.load_corpus(train, val))
     host = Recorder()
     assert run_now(Trainer(config, engine, host, len(train), len(val)).run()) == "finished"
@@ -156,11 +152,11 @@ def essence(events):
 
 @pytest.fixture(scope="module")
 def in_cpython(node):
-    return essence(cpython_events(preset("tiny").replace(**CHANGES), node))
+    return essence(cpython_events(preset("tiny").replace(**WITH_NGRAMS), node))
 
 
 def test_the_loop_does_in_the_tab_what_it_does_in_the_terminal(chromium, in_cpython):
-    request = {"preset": "tiny", "recipe": "classic", "changes": CHANGES}
+    request = {"preset": "tiny", "recipe": "classic", "changes": WITH_NGRAMS}
     result, events = evaluate(
         chromium, SESSION, "return [await run(REQUEST, null, [], 1e9), events];", TEXT=TEXT.decode(), REQUEST=request
     )
@@ -170,40 +166,36 @@ def test_the_loop_does_in_the_tab_what_it_does_in_the_terminal(chromium, in_cpyt
 
 def test_a_file_saved_in_the_tab_is_read_here_and_goes_on_there(chromium, in_cpython, tmp_path):
     """Stopped at step 12, saved, loaded again: the events are those of a run that was never stopped."""
-    greedy = {"id": 7, "prompt": list(b"The"), "settings": {"tokens": 9, "temperature": 0}}
+    greedy = {"prompt": list(b"The"), "settings": {"tokens": 9, "temperature": 0}}
     requests = [{"type": "save"}, {"type": "write", **greedy}, {"type": "weigh", **greedy, "settings": {}}]
     code = """
         const first = await run(REQUEST, null, ASKED, 12);
-        const saved = await ModelFile.open(file, python.reader);
+        const saved = await ModelFile.open(file, python.file);
         const bytes = Array.from(file);
         const count = events.length;
-        const second = await run({ changes: {}, preset: "", from: saved.front }, saved.body(), [], 1e9);
+        const second = await run({ changes: {}, preset: "", origin: saved.origin }, saved.body(), [], 1e9);
         return { first, second, before: events.slice(0, count), after: events.slice(count), bytes };
     """
-    request = {"preset": "tiny", "recipe": "classic", "changes": CHANGES}
+    request = {"preset": "tiny", "recipe": "classic", "changes": WITH_NGRAMS}
     made = evaluate(chromium, SESSION, code, TEXT=TEXT.decode(), REQUEST=request, ASKED=requests)
     assert made["first"]["ended"] == {"reason": "stopped", "step": 12}
     assert made["second"] == {"ended": {"reason": "finished", "step": 30}, "fault": None}
     pieces = [event["piece"] for event in made["before"] if event["event"] == "written"]
-    assert [piece[3] for piece in pieces] == [False] * (len(pieces) - 1) + [True] and {
-        piece[0] for piece in pieces
-    } == {7}
+    assert [piece[2] for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     (weighed,) = [event["answer"] for event in made["before"] if event["event"] == "weighed"]
     after_save = [event for event in in_cpython if event["step"] > 3 and event["event"] == "step"]
     assert [event for event in essence(made["after"]) if event["event"] == "step"] == after_save
 
     (tmp_path / "tab.tinygpt").write_bytes(bytes(made["bytes"]))
     checkpoint = load_tinygpt(tmp_path / "tab.tinygpt")
-    assert checkpoint.config == preset("tiny").replace(**CHANGES)
+    assert checkpoint.config == preset("tiny").replace(**WITH_NGRAMS) and checkpoint.state.tables.rows.any()
     assert (checkpoint.state.step, checkpoint.progress.step, checkpoint.backend) == (3, 3, "wasm")
 
-    written = [byte for _, bytes_made, _, _ in pieces for byte in bytes_made]
+    written = [byte for bytes_made, _, _ in pieces for byte in bytes_made]
     model = tinygpt.load(tmp_path / "tab.tinygpt", engine="native")
     assert bytes(written).decode() == model.generate("The", tokens=9, temperature=0)
-    assert weighed[0] == 7 and weighed[1][0][0] == written[0] and len(weighed[1]) == 256
-    assert sum(p for _, p in weighed[1]) == pytest.approx(1) and weighed[1] == sorted(
-        weighed[1], key=lambda row: -row[1]
-    )
+    assert weighed[0][0] == written[0] and len(weighed) == 256
+    assert sum(p for _, p in weighed) == pytest.approx(1) and weighed == sorted(weighed, key=lambda row: -row[1])
 
 
 def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(chromium, node):
@@ -212,7 +204,7 @@ def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(c
     made = evaluate(chromium, SESSION, "return run(REQUEST, null, [], 1e9);", TEXT=TEXT.decode(), REQUEST=request)
     assert made["ended"]["reason"] == "diverged" and made["ended"]["step"] == 0
     assert made["ended"]["message"].endswith("The model as of step 0 is kept")
-    engine = TerminalEngine(preset("tiny"), WasmMachine("node", threads=2, runner=node))
+    engine = terminal_engine(preset("tiny"), WasmMachine("node", threads=2, runner=node))
     start = run_now(engine.export_state())
     floats = np.float32(made["floats"])
     for row in parameters(preset("tiny").model):
@@ -239,14 +231,16 @@ def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(c
 )
 def test_a_wrong_wish_is_answered_with_cores_own_sentence(chromium, request_, message):
     code = """
-        const { lastLine } = await import("/engine/python.ts");
-        try { python.session({ bytes: 5000, ...REQUEST }).plan(); } catch (error) { return lastLine(error); }
+        const { lastLine } = await import("/worker/python.ts");
+        const request = JSON.stringify({ bytes: 5000, ...REQUEST });
+        try { python.session.Session(request).plan(); } catch (error) { return lastLine(error); }
     """
     assert evaluate(chromium, code, REQUEST=request_).startswith(message) or message in evaluate(
         chromium, code, REQUEST=request_
     )
 
 
+@pytest.mark.slow
 def test_pythons_heap_is_as_small_as_the_plan():
     """It is swept at every step, so it has room for a large model's plan only once there was one.
 
@@ -259,7 +253,7 @@ def test_pythons_heap_is_as_small_as_the_plan():
         };
         const heaps = [];
         for (const preset of ["small", "behemoth"]) {
-          python.session({ bytes: 5000, preset, recipe: "classic", changes: {} }).plan();
+          python.session.Session(JSON.stringify({ bytes: 5000, preset, recipe: "classic", changes: {} })).plan();
           heaps.push(heap());
         }
         return heaps;

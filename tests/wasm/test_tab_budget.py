@@ -1,22 +1,18 @@
 """A budget in the tab: for so many seconds the page gets the run that makes the most of them, and it ends on time."""
 
-import json
-
 import pytest
+from recording import evaluate
 
-from tinygpt.core.budget.hardness import hardness
-from tinygpt.core.budget.law import TextFacts, predict
-from tinygpt.core.budget.law_numbers import LAW
+from tinygpt.core.advice.hardness import hardness
+from tinygpt.core.advice.law import TextFacts, predict
+from tinygpt.core.advice.law_numbers import LAW
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.presets import cut_short, preset
 
 SECONDS = 8
 TEXT = "".join(f"On day {day} they saw {day * day % 97} ships and {day % 13} whales.\n" for day in range(800))
 CODE = """
-const { startPython, bridge } = await import("/engine/python.ts");
-const { WasmPlayer } = await import("/engine/wasmplayer.ts");
-const files = await (await fetch("/python.json")).json();
-globalThis.python ??= await startPython(files, "/micropython/micropython.wasm");
+const { WasmPlayer } = await import("/players/wasmplayer.ts");
 const kernels = async (file) => (await fetch("/kernels/" + file)).arrayBuffer();
 const text = new TextEncoder().encode(TEXT);
 const cut = TRAIN_BYTES;
@@ -38,12 +34,12 @@ const page = {
   keep: async () => "null",
 };
 const began = page.now();
-const budget = python.budget({ bytes: text.length, ...REQUEST });
+const budget = python.budget.Budget(JSON.stringify({ bytes: text.length, ...REQUEST }));
 const parts = JSON.parse(budget.wanted());
 const pieces = [train, val].map((part, i) => parts[i].map(([at, size]) => Array.from(part.subarray(at, at + size))));
 const answer = JSON.parse(await budget.choose(page, train, val, JSON.stringify(pieces)));
 if (!answer.request) return { answer, events, players: players.length };
-const session = python.session({ bytes: text.length, ...answer.request });
+const session = python.session.Session(JSON.stringify({ bytes: text.length, ...answer.request }));
 const plan = JSON.parse(session.plan());
 await session.open(page, train, val, null);
 const ended = JSON.parse(await session.train());
@@ -54,8 +50,7 @@ return { answer, events, ended, plan, took: page.now() - began };
 
 def asked(chromium, options=99, **request):
     values = {"TEXT": TEXT, "TRAIN_BYTES": train_bytes(len(TEXT), 0.1), "REQUEST": request, "OPTIONS": options}
-    code = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in values.items())
-    return chromium.ask("evaluate", code=code + CODE)[0]["value"]
+    return evaluate(chromium, CODE, **values)
 
 
 def test_the_run_that_is_chosen_is_trained_and_judged(chromium):

@@ -6,31 +6,31 @@ import json
 import math
 import random
 import struct
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from bad_headers import CHANGES, JSON_FAULTS, parts, put
 from format_samples import OriginalFile, halves_checkpoint, packed, sample_checkpoint, sgd_checkpoint
-from test_tab import evaluate
+from recording import evaluate
+from test_tables import with_tables
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import left_out_sentence
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.optimizers import optimizer_of
-from tinygpt.formats import load_tinygpt, save_tinygpt
+from tinygpt.store.formats import load_tinygpt, save_tinygpt
 
 OPEN = """
-const { ModelFile } = await import("/engine/modelfile.ts");
+const { ModelFile } = await import("/worker/modelfile.ts");
 const hex = (bytes) => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
 const digest = async (bytes) => hex(await crypto.subtle.digest("SHA-256", bytes));
 const opened = [];
 for (const text of FILES) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   try {
-    const file = await ModelFile.open(bytes, python.reader);
+    const file = await ModelFile.open(bytes, python.file);
     const { config, progress, leftOut } = file.front;
     const { step, loss, history, sample } = progress;
     opened.push({ step, state: await digest(file.body()), config, loss, history, sample, leftOut });
@@ -56,6 +56,9 @@ def in_python(path, file: bytes) -> dict:
     vectors = [w] + [slots.get(name, np.zeros_like(w)) for name in optimizer_of(found.config.train).slots]
     every = parameters(found.config.model)
     state = b"".join(vector[row.offset : row.offset + row.size] for row in every for vector in vectors)
+    if found.state.tables is not None:
+        rows, squares = found.state.tables
+        state += rows.tobytes() + (np.zeros(len(rows), np.float32) if squares is None else squares).tobytes()
     progress = found.progress
     return {
         "step": found.state.step,
@@ -149,6 +152,22 @@ def test_int8(chromium, tmp_path):
     assert all("error" in result for result in assert_agree(chromium, tmp_path, [*bad, packed(1, header, state[:-1])]))
 
 
+def test_tables(chromium, tmp_path):
+    files = []
+    for optimizer, dtype in ((True, "float32"), (False, "float32"), (False, "float16"), (False, "int8")):
+        save_tinygpt(tmp_path / "tables", with_tables(optimizer), dtype=dtype)
+        files.append((tmp_path / "tables").read_bytes())
+    results = assert_agree(chromium, tmp_path, files)
+    assert len({result["state"] for result in results}) == 4
+    header, state = parts(files[1])
+    del header["sha256"]
+    rows = len(state) - 5 * 16  # where the stored ones begin
+    bad = [packed(2, {**header, "tables": {**header["tables"], "rows": 4}}, state), files[0][:-4]]
+    bad += [packed(2, header, state[: rows - 64] + b"\xff" + state[rows - 63 :])]
+    bad += [packed(2, header, state[:-4] + b"\0\0\x80\x7f")]  # infinity
+    assert all("error" in result for result in assert_agree(chromium, tmp_path, bad))
+
+
 def test_the_manifest_says_the_order(chromium, tmp_path):
     original = OriginalFile()
     swapped = reordered(original, "blocks.0.attn.q_proj.weight", "blocks.0.attn.k_proj.weight")
@@ -189,24 +208,24 @@ def test_flipped_bytes(chromium, tmp_path, good):
     assert_agree(chromium, tmp_path, files)
 
 
-def test_a_giant_in_name_and_a_thousand_thin_layers(chromium, tmp_path, good):
+@pytest.mark.parametrize("layers", [256, pytest.param(1024, marks=pytest.mark.slow)])
+def test_a_giant_in_name_and_many_thin_layers(chromium, tmp_path, good, layers):
     header, state = parts(good)
     header["config"].update(layers=1024, dModel=65536, heads=1024, ctx=1048576, dMlp=4 * 65536)
     header["stateByteLength"] = None
     save_tinygpt(
-        tmp_path / "thin", sample_checkpoint(ModelConfig(layers=1024, d_model=1, heads=1, ctx=2), optimizer=False)
+        tmp_path / "thin", sample_checkpoint(ModelConfig(layers=layers, d_model=1, heads=1, ctx=2), optimizer=False)
     )
-    began = time.monotonic()
     giant, thin = assert_agree(chromium, tmp_path, [packed(2, header, state), (tmp_path / "thin").read_bytes()])
-    assert "bytes of state" in giant["error"] and thin["config"]["model"]["layers"] == 1024
-    assert time.monotonic() - began < 60
+    assert "bytes of state" in giant["error"] and thin["config"]["model"]["layers"] == layers
 
 
 SAVE = """
-const { ModelFile, writeModelFile } = await import("/engine/modelfile.ts");
+const { ModelFile, writeModelFile } = await import("/worker/modelfile.ts");
 const bytes = Uint8Array.from(atob(FILE), (letter) => letter.charCodeAt(0));
-const file = await ModelFile.open(bytes, python.reader);
-const session = python.session({ preset: "", changes: {}, bytes: null, from: file.front });
+const file = await ModelFile.open(bytes, python.file);
+const request = { preset: "", recipe: "", changes: {}, bytes: null, origin: file.origin };
+const session = python.session.Session(JSON.stringify(request));
 const saved = await writeModelFile(JSON.parse(session.header_text()), file.front.progress.step, file.body());
 return btoa(String.fromCharCode(...saved));
 """

@@ -3,10 +3,10 @@
 import pytest
 
 from tinygpt.bench.parity import parity
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.base import terminal_engine
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.wasm import WasmMachine
 
@@ -24,7 +24,7 @@ def wasm(node):
     made = []
 
     def make(config, runner=node, **options):
-        made.append(TerminalEngine(config, WasmMachine(runner.kind, runner=runner, **options)))
+        made.append(terminal_engine(config, WasmMachine(runner.kind, runner=runner, **options)))
         return made[-1]
 
     yield make
@@ -46,6 +46,7 @@ def test_every_build_starts_from_natives_bytes_and_trains_as_natively(wasm, buil
     assert parity(config, engine, native_engine(config), steps=10).drift < 1e-6
 
 
+@pytest.mark.slow
 def test_fifty_steps_drift_less_than_a_thousandth_from_native(wasm, runner):
     config = preset("small" if runner.kind == "node" else "tiny")
     result = parity(config, wasm(config, runner), native_engine(config), steps=50)

@@ -9,12 +9,12 @@ import time
 import pytest
 
 from tinygpt.bench.workload import Run
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
 from tinygpt.engines import runner as runners
-from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.base import terminal_engine
 from tinygpt.engines.runner import Runner, find_chromium
 from tinygpt.engines.wasm import WasmMachine
 
@@ -28,7 +28,7 @@ def runner(request):
 
 def opened(kind, config=TINY, **options):
     """An engine that has its player."""
-    engine = TerminalEngine(config, WasmMachine(kind, **options))
+    engine = terminal_engine(config, WasmMachine(kind, **options))
     run_now(engine.require(["train_fed"]))
     return engine
 
@@ -69,7 +69,7 @@ def test_memory_that_cannot_be_had(runner):
         catch (error) { return error.message; }
         finally { WebAssembly.Memory = Memory; }
     """
-    path = "/engine/memory.ts" if runner.kind == "chromium" else str(runners.WEB / "src" / "engine" / "memory.ts")
+    path = "/players/memory.ts" if runner.kind == "chromium" else str(runners.WEB / "src" / "players" / "memory.ts")
     said = runner.ask("evaluate", code=code.replace("PATH", repr(path)))[0]["value"]
     assert said.startswith("this run needs 1.07 GB of memory, which cannot be had here (RangeError: could not allocate")
 
@@ -106,14 +106,14 @@ os.kill(os.getpid(), 9)
 def test_a_runner_does_not_outlive_us(kind, chromium):
     done = subprocess.run([sys.executable, "-c", ORPHAN, kind], capture_output=True, text=True)
     group = int(done.stdout)
-    for _ in range(300):
+    for _ in range(3000):
         try:
             os.killpg(group, 0)
         except ProcessLookupError:
             return
         time.sleep(0.1)
     os.killpg(group, signal.SIGKILL)
-    pytest.fail("it was still there after 30 s")
+    pytest.fail("it was still there after 300 s")
 
 
 def test_a_browser_that_is_missing(monkeypatch, tmp_path):

@@ -80,8 +80,8 @@ def test_the_device_is_had_with_all_that_the_adapter_can(runner):
 )
 def test_adapters_by_name(runner, info, label):
     code = f"""
-        const {{ nameOf }} = await import("/engine/gpu.ts");
-        const {{ adapterLabel }} = await import("/engine/protocol.ts");
+        const {{ nameOf }} = await import("/players/gpu.ts");
+        const {{ adapterLabel }} = await import("/worker/protocol.ts");
         return adapterLabel(nameOf({{ info: {json.dumps(info)} }}));
     """
     assert runner.ask("evaluate", code=code)[0]["value"] == label
@@ -239,7 +239,7 @@ def test_a_device_that_is_lost_while_it_is_waited_for(runner):
 
 def test_a_browser_without_webgpu_says_so(runner):
     code = """
-        const { Gpu } = await import("/engine/gpu.ts");
+        const { Gpu } = await import("/players/gpu.ts");
         const request = GPU.prototype.requestAdapter;
         GPU.prototype.requestAdapter = async () => null;
         try { await Gpu.open(); }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tinygpt.bench.guards import DUMPING, Guards, compiled, guards_of, measure
+from lab.guards import DUMPING, Guards, compiled, guards_of, measure
 from tinygpt.engines.runner import Runner, find_chromium
 
 KERNEL = """

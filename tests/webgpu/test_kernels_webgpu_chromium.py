@@ -115,6 +115,8 @@ def cases(gpu_chromium):
     return case_runs(device_of(gpu_chromium.ask("gpu")[0]["device"]))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_kernel_equals_the_specification(gpu_chromium, cases):
     buffers, pipelines, firsts, _ = cases
     assert {run.kernel for run in firsts} == set(KERNEL_NAMES) - set(CPU_ONLY)

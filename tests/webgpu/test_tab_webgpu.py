@@ -2,10 +2,12 @@
 
 import json
 
+import pytest
+
 from tinygpt.core.corpus import train_bytes
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.base import terminal_engine
 from tinygpt.engines.webgpu_chromium import WebGpuChromiumMachine
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 40
@@ -15,10 +17,10 @@ CHANGES = {**LEAST, "eval_every": 17, "eval_batches": 2, "lr": 0.003}
 # Trains until the page stops it, then on from there until it does again. Each look at the clock takes 4 ms, so that a
 # block is some steps.
 SESSION = """
-const { startPython, bridge } = await import("/engine/python.ts");
-const { Gpu } = await import("/engine/gpu.ts");
-const { GpuPlayer } = await import("/engine/gpuplayer.ts");
-const { WasmPlayer } = await import("/engine/wasmplayer.ts");
+const { startPython, bridge } = await import("/worker/python.ts");
+const { Gpu } = await import("/players/gpu.ts");
+const { GpuPlayer } = await import("/players/gpuplayer.ts");
+const { WasmPlayer } = await import("/players/wasmplayer.ts");
 const python = await startPython(await (await fetch("/python.json")).json(), "/micropython/micropython.wasm");
 const kernels = async (file) => (await fetch("/kernels/" + file)).arrayBuffer();
 const shaders = async (file) => (await fetch("/kernels/" + file)).text();
@@ -48,7 +50,7 @@ const page = {
   requests: () => "[]",
 };
 const asked = { preset: "tiny", recipe: "classic", changes: CHANGES, bytes: text.length, device: gpu.facts() };
-const session = python.session(asked);
+const session = python.session.Session(JSON.stringify(asked));
 const { trainBytes } = JSON.parse(session.plan());
 await session.open(page, text.subarray(0, trainBytes), text.subarray(trainBytes), null);
 const ended = [];
@@ -59,6 +61,7 @@ return { ended, steps, log, state: Array.from(weights) };
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_is_asked_for_ahead_is_the_one_that_is_waited_for(gpu_chromium):
     given = f"const TEXT = {json.dumps(TEXT)}, CHANGES = {json.dumps(CHANGES)};"
     made = gpu_chromium.ask("evaluate", code=given + SESSION)[0]["value"]
@@ -66,7 +69,7 @@ def test_a_run_that_is_asked_for_ahead_is_the_one_that_is_waited_for(gpu_chromiu
     assert (first["reason"], second["reason"]) == ("stopped", "stopped") and 5 <= first["step"] < 18 <= second["step"]
     assert made["log"][: made["log"].index("read")].count("train") == 3  # all were asked for, then one was read
 
-    engine = TerminalEngine(preset("tiny").replace(**CHANGES), WebGpuChromiumMachine(runner=gpu_chromium))
+    engine = terminal_engine(preset("tiny").replace(**CHANGES), WebGpuChromiumMachine(runner=gpu_chromium))
     text = TEXT.encode()
     count = train_bytes(len(text), engine.config.train.val_fraction)
     run_now(engine.load_corpus(text[:count], text[count:]))

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
-from tinygpt.engines.base import TerminalEngine
+from tinygpt.engines.base import terminal_engine
 from tinygpt.engines.select import ENGINES, EngineChoice, make_engine
 from tinygpt.engines.webgpu_chromium import WebGpuChromiumMachine
 
@@ -13,7 +13,7 @@ ODD = preset("tiny").replace(layers=1, d_model=35, heads=5, ctx=9, batch=2)
 
 
 def test_it_names_its_adapter(gpu_chromium):
-    engine = TerminalEngine(ODD, WebGpuChromiumMachine(runner=gpu_chromium))
+    engine = terminal_engine(ODD, WebGpuChromiumMachine(runner=gpu_chromium))
     run_now(engine.export_state())
     described = engine.describe()
     assert described.startswith("WebGPU, software adapter: ") and ", not a GPU, " in described

@@ -9,8 +9,8 @@ import numpy as np
 from tinygpt.bench.workload import Run
 from tinygpt.core.capsule.compare import drift
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.models.parameters import parameters
-from tinygpt.core.run.contract import Engine, run_now
 
 
 class Parity(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tinygpt.bench.workload import Run
 from tinygpt.core.config import RunConfig
-from tinygpt.core.run.contract import run_now
+from tinygpt.core.engine.contract import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
 
 REPEATS = 7
@@ -28,7 +28,7 @@ def profile_step(config: RunConfig, choice: EngineChoice) -> Profile:
     """
     engine: Any = make_engine(config, choice)
     Run(config, engine).advance(WARM_UP)
-    passes = [run_now(engine.clock("train")) for _ in range(REPEATS)]
+    passes = [run_now(engine.memory.clock("train")) for _ in range(REPEATS)]
     device, meaning = engine.describe(), "Times are of the CPU, op by op, with the waking of its threads."
     if choice.name.startswith("webgpu"):
         where = "software adapter" if engine.software else "GPU"

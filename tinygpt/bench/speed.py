@@ -9,7 +9,7 @@ from typing import Any
 
 from tinygpt.bench.workload import Run, step_flops
 from tinygpt.core.config import RunConfig
-from tinygpt.core.run.contract import run_now
+from tinygpt.core.engine.contract import run_now
 from tinygpt.engines.select import EngineChoice, make_engine
 
 TURNS = 9  # of each engine; the median over them is the figure

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import Engine, StepMetrics, run_now
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.programs import step_program
 from tinygpt.core.ops.record import RING
 from tinygpt.core.rng import philox
-from tinygpt.core.run.contract import Engine, StepMetrics, run_now
 
 TEXT_WORDS = 20_000
 

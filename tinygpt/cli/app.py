@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from tinygpt import __version__
-from tinygpt.cli.commands import (
-    bench,
-    capsule,
-    compare,
-    data,
-    doctor,
-    evaluate,
-    files,
-    look,
-    lora,
-    models,
-    play,
-    presets,
-    program,
-    runs,
-    sample,
-    serve,
-    sweep,
-    train,
-)
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
 from tinygpt.cli.streams import prepare_streams
@@ -38,6 +20,58 @@ from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.terminal import one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
+# In the order of the help: the module of a command, its function or its group of commands, and its examples.
+COMMANDS = {
+    "train": ("train", "train", "EXAMPLES"),
+    "sample": ("sample", "sample", "EXAMPLES"),
+    "serve": ("serve", "serve", "EXAMPLES"),
+    "runs": ("runs", "runs", "EXAMPLES"),
+    "models": ("models", "models", "EXAMPLES"),
+    "sweep": ("sweep", "sweep", "EXAMPLES"),
+    "eval": ("evaluate", "evaluate", "EXAMPLES"),
+    "look": ("look", "look", "EXAMPLES"),
+    "compare": ("compare", "compare", "EXAMPLES"),
+    "capsule": ("capsule", "capsule", "CAPSULE_EXAMPLES"),
+    "replay": ("capsule", "replay_command", "REPLAY_EXAMPLES"),
+    "convert": ("files", "convert", "CONVERT_EXAMPLES"),
+    "inspect": ("files", "inspect", "INSPECT_EXAMPLES"),
+    "presets": ("presets", "presets", ""),
+    "play": ("play", "play", ""),
+    "program": ("program", "program", "EXAMPLES"),
+    "bench": ("bench", "bench", "BENCH_EXAMPLES"),
+    "parity": ("bench", "parity", "PARITY_EXAMPLES"),
+    "doctor": ("doctor", "doctor", ""),
+    "lora": ("lora", "lora", ""),
+    "data": ("data", "data", ""),
+}
+
+
+class Commands(Mapping[str, Any]):
+    """Each command by its name, made when it is first asked for: to make all of them takes longer than most of what
+    they do."""
+
+    made: dict[str, Any] = {}  # noqa: RUF012 - one for all
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.made:
+            self.made[name] = made_command(name, *COMMANDS[name])
+        return self.made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+def made_command(name: str, module: str, part: str, examples: str) -> Any:
+    home = import_module(f"tinygpt.cli.commands.{module}")
+    found, alone = getattr(home, part), typer.Typer(rich_markup_mode="rich")
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name, epilog=getattr(home, examples) if examples else None)(found)
+    return typer.main.get_group(alone).commands[name]
 
 
 class OneLineErrors(TyperGroup):
@@ -63,6 +97,17 @@ class OneLineErrors(TyperGroup):
             raise
 
 
+class TinyGPT(OneLineErrors):
+    """All commands, each made when it is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Commands()  # type: ignore[assignment]  # nobody adds to them
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+
 def keep_likely_options(fault: Any) -> None:
     """Of the options that typer would suggest for an unknown one, leave those that may have been meant."""
     if getattr(fault, "possibilities", None):
@@ -85,7 +130,7 @@ def fail(text: str) -> NoReturn:
 
 app = typer.Typer(
     name="tinygpt",
-    cls=OneLineErrors,
+    cls=TinyGPT,
     no_args_is_help=True,
     context_settings=CONTEXT,
     pretty_exceptions_enable=False,
@@ -113,29 +158,6 @@ def root(
       tinygpt sample runs/small-shakespeare-1      let it write
       tinygpt doctor                               what this machine can run
     """
-
-
-app.command(epilog=train.EXAMPLES)(train.train)
-app.command(epilog=sample.EXAMPLES)(sample.sample)
-app.command(epilog=serve.EXAMPLES)(serve.serve)
-app.command(epilog=runs.EXAMPLES)(runs.runs)
-app.command(epilog=models.EXAMPLES)(models.models)
-app.command(epilog=sweep.EXAMPLES)(sweep.sweep)
-app.command("eval", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command(epilog=look.EXAMPLES)(look.look)
-app.add_typer(lora.lora, name="lora")
-app.command(epilog=compare.EXAMPLES)(compare.compare)
-app.command(epilog=capsule.CAPSULE_EXAMPLES)(capsule.capsule)
-app.command("replay", epilog=capsule.REPLAY_EXAMPLES)(capsule.replay_command)
-app.command(epilog=files.CONVERT_EXAMPLES)(files.convert)
-app.command(epilog=files.INSPECT_EXAMPLES)(files.inspect)
-app.add_typer(data.data, name="data")
-app.command()(presets.presets)
-app.command()(play.play)
-app.command(epilog=program.EXAMPLES)(program.program)
-app.command(epilog=bench.BENCH_EXAMPLES)(bench.bench)
-app.command(epilog=bench.PARITY_EXAMPLES)(bench.parity)
-app.command()(doctor.doctor)
 
 
 def run() -> None:

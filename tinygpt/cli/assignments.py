@@ -6,7 +6,7 @@ from typing import Any
 
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.settings import Field
-from tinygpt.running.settings import PROMPT, SECTIONS
+from tinygpt.jobs.settings import PROMPT, SECTIONS
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, dict[str, Any]]:

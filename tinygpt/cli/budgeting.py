@@ -12,21 +12,21 @@ from rich.text import Text
 
 from tinygpt.cli.display import rate
 from tinygpt.cli.output import Output
-from tinygpt.core.budget.choose import Asked, Option, Survey, sizes
-from tinygpt.core.budget.facts import option_facts, tokens_of, verdict
-from tinygpt.core.budget.hardness import hardness
-from tinygpt.core.budget.law import RECIPE, TextFacts
-from tinygpt.core.budget.pace import Pace
+from tinygpt.core.advice.choose import Asked, Option, Survey, sizes
+from tinygpt.core.advice.facts import option_facts, tokens_of, verdict
+from tinygpt.core.advice.hardness import hardness
+from tinygpt.core.advice.law import RECIPE, TextFacts
+from tinygpt.core.advice.pace import Pace
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.errors import TinyGPTError, instead
-from tinygpt.core.run.contract import Engine, run_now
 from tinygpt.core.tasks import is_task
 from tinygpt.engines.auto import Work
 from tinygpt.engines.auto import seconds as seconds_of
 from tinygpt.engines.machine import cores
 from tinygpt.engines.select import EngineChoice, make_engine, settle
-from tinygpt.running.settings import TrainSettings
-from tinygpt.running.texts import Texts
+from tinygpt.jobs.settings import TrainSettings
+from tinygpt.jobs.texts import Texts
 
 # Settings that may be stated beside --minutes; all others are the recipe's, or chosen.
 FREE = ("batch", "dropout", "seed", "val_fraction", "keep_every")

@@ -10,10 +10,10 @@ from rich.text import Text
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.text import encoding_advice
-from tinygpt.running import texts
-from tinygpt.running.choices import NO_TEXT, DataChoice
-from tinygpt.running.settings import TrainSettings
-from tinygpt.running.texts import OF_CONFIG, Texts, full_path
+from tinygpt.jobs import texts
+from tinygpt.jobs.choices import NO_TEXT, DataChoice
+from tinygpt.jobs.settings import TrainSettings
+from tinygpt.jobs.texts import OF_CONFIG, Texts, full_path
 
 if TYPE_CHECKING:
     from tinygpt.cli.output import Output

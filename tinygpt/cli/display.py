@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tinygpt.cli.charts import loss_chart
 from tinygpt.cli.exams import answer_lines, result_line
-from tinygpt.core.run.progress import LossHistory
+from tinygpt.core.train.progress import LossHistory
 from tinygpt.terminal import printable
 
 SMOOTHING_STEPS = 10

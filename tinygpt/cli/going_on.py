@@ -9,11 +9,11 @@ import typer
 
 from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.output import Output
-from tinygpt.running.beginning import Changes
-from tinygpt.running.choices import Origin
-from tinygpt.running.resuming import NothingLeft, draw_missing, resumed_file, resumed_job
-from tinygpt.running.session import Job
-from tinygpt.runs import RunFolder
+from tinygpt.jobs.beginning import Changes
+from tinygpt.jobs.choices import Origin
+from tinygpt.jobs.resuming import NothingLeft, draw_missing, resumed_file, resumed_job
+from tinygpt.jobs.session import Job
+from tinygpt.store.runs import RunFolder
 
 
 def going_on(

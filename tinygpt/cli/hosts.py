@@ -10,9 +10,9 @@ from tinygpt.cli.interrupts import StopRequest
 from tinygpt.cli.journals import Journal
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
-from tinygpt.running.session import RunHost
-from tinygpt.running.settings import TrainSettings
-from tinygpt.runs import RunFolder
+from tinygpt.jobs.session import RunHost
+from tinygpt.jobs.settings import TrainSettings
+from tinygpt.store.runs import RunFolder
 
 FINAL_STEPS = 20  # the final train loss is the mean of so many
 

@@ -65,6 +65,7 @@ def interruptible(command: Callable[[], None]) -> None:
 class StopRequest:
     def __init__(self) -> None:
         self.wanted = False
+        self.number = 0  # of the signal that asked for it
 
 
 @contextmanager
@@ -77,7 +78,7 @@ def stop_signals(*on_first: Callable[[], None]) -> Iterator[StopRequest]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         if not request.wanted:
-            request.wanted = True
+            request.wanted, request.number = True, number
             for call in on_first:
                 call()
         elif number != HANG_UP:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tinygpt.core.errors import TinyGPTError, instead
-from tinygpt.running.settings import TrainSettings
-from tinygpt.runs import RunFolder
+from tinygpt.jobs.settings import TrainSettings
+from tinygpt.store.runs import RunFolder
 
 # What an event's numbers are called there.
 NAMES = {

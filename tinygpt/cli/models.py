@@ -11,13 +11,13 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.select import EngineChoice, make_engine, settle
-from tinygpt.models import load_model, locate_adapter, tell_left_out
-from tinygpt.runs import RUNS, newest_run
+from tinygpt.store.naming import load_model, locate_adapter, tell_left_out
+from tinygpt.store.runs import RUNS, newest_run
 
 if TYPE_CHECKING:
-    from tinygpt.core.run.contract import Engine
+    from tinygpt.core.engine.contract import Engine
     from tinygpt.engines.auto import Work
-    from tinygpt.formats import Checkpoint
+    from tinygpt.store.formats import Checkpoint
 
 MODEL_HELP = (
     "a run folder (its best checkpoint; RUN@last and RUN@500 are others), a .tinygpt or .safetensors file, "
@@ -58,7 +58,7 @@ def warn_of_left_out(path: Path, checkpoint: Checkpoint) -> None:
 
 def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
     """The plain model that base and adapter make together. Its optimizer state is gone."""
-    from tinygpt.formats import adapter_file
+    from tinygpt.store.formats import adapter_file
 
     adapter = adapter_file.load_adapter(locate_adapter(adapter_path))
     warn_of_left_out(adapter_path, adapter.run)
@@ -67,7 +67,7 @@ def merged(base: Checkpoint, adapter_path: Path) -> Checkpoint:
 
 def on_engine(checkpoint: Checkpoint, choice: EngineChoice, work: Work) -> tuple[Engine, str]:
     """To sample from or to measure, and what to say of it: what the optimizer keeps stays behind."""
-    from tinygpt.formats.checkpoint import weights_alone
+    from tinygpt.store.formats.checkpoint import weights_alone
 
     choice, why = settle(choice, checkpoint.config, work)
     engine = make_engine(checkpoint.config, choice, weights_alone(checkpoint).state)

@@ -12,6 +12,7 @@ import typer
 
 from tinygpt.core.config import OPTIONS, TrainConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.passes import optional_passes
 from tinygpt.core.presets import (
     DEFAULT_CORPUS,
     DEFAULT_PRESET,
@@ -155,14 +156,14 @@ ValFile = Annotated[
 ]
 ValData = Annotated[
     str | None,
-    option("--val-data", help="the same of a corpus by name", panel=TEXT, autocompletion=complete_corpus),
+    option("--val-data", help="like --val-file, for a named corpus", panel=TEXT, autocompletion=complete_corpus),
 ]
 Budget = Annotated[int | None, option("--budget", help="bytes to take of a Hugging Face dataset or a task", panel=TEXT)]
 EngineName = Annotated[
     str | None,
     option(
         "--engine",
-        help=f"what computes: {', '.join(ENGINE_NAMES)}",
+        help=f"compute backend: {', '.join(ENGINE_NAMES)}",
         default=CHOICE.name,
         panel=MACHINE,
         autocompletion=completion(ENGINE_NAMES),
@@ -197,6 +198,10 @@ WasmBuild = Annotated[
         "--wasm-build", help="of the wasm engines: scalar, simd or relaxed", default=CHOICE.wasm_build, panel=MACHINE
     ),
 ]
+Without = Annotated[
+    str | None,
+    option("--without", metavar="PASSES", help="leave out passes: fuse, or parts of it", default="none", panel=MACHINE),
+]
 Quiet = Annotated[bool, option("--quiet", "-q", help="warnings and errors only", panel=OUTPUT)]
 Json = Annotated[bool, option("--json", help="JSON for machines on stdout, and nothing else", panel=OUTPUT)]
 
@@ -208,12 +213,15 @@ def engine_changes(
     compile: bool | None = None,
     threads: int | None = None,
     wasm_build: str | None = None,
+    without: str | None = None,
 ) -> dict[str, Any]:
     """What the machine flags say, by EngineChoice's field."""
     if threads is not None and threads < 1:
         raise TinyGPTError(f"the number of threads must be at least 1, not {threads}; leave --threads out to use all")
     stated = {"name": name, "device": device, "precision": precision, "compile": compile, "threads": threads}
-    return given({**stated, "wasm_build": wasm_build})
+    if without is not None:
+        optional_passes(without)
+    return given({**stated, "wasm_build": wasm_build, "without": without})
 
 
 def given(values: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from tinygpt.cli.options import option
 
 if TYPE_CHECKING:
-    from tinygpt.formats import Checkpoint
+    from tinygpt.store.formats import Checkpoint
 
 Ablate = Annotated[
     list[str] | None,
@@ -30,7 +30,7 @@ def with_parts(checkpoint: Checkpoint, ablate: list[str] | None, scale: list[str
     """The model as these options have it."""
     if not ablate and not scale:
         return checkpoint
-    from tinygpt.looking.parts import scaled_model
+    from tinygpt.inside.parts import scaled_model
 
     return scaled_model(checkpoint, ablate or (), scale or ())
 

@@ -14,16 +14,16 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import corpus_advice
 from tinygpt.core.models.adapters import trained_count
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.run.exam import ON_THE_WAY, SHOWN
-from tinygpt.core.run.progress import Progress
 from tinygpt.core.text import REPLACEMENT, decode
-from tinygpt.running.session import Session
-from tinygpt.runs import RunFolder
+from tinygpt.core.train.exam import ON_THE_WAY, SHOWN
+from tinygpt.core.train.progress import Progress
+from tinygpt.jobs.session import Session
+from tinygpt.store.runs import RunFolder
 from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
     from tinygpt.cli.budgeting import Foreseen
-    from tinygpt.core.run.contract import Engine
+    from tinygpt.core.engine.contract import Engine
     from tinygpt.data import Corpus
 
 OPENING_WORDS, OPENING_CHARACTERS = 3, 30
@@ -137,7 +137,7 @@ class RunReport:
         self.output.say()
         if reason == "stopped":
             self.output.hint(f"Stopped after step {progress.step:,} of {steps:,}; everything is saved.")
-            self.output.hint(f"Go on with: tinygpt train --resume {self.where}")
+            self.output.hint(f"Resume with: tinygpt train --resume {self.where}")
             return
         if reason == "early-stop":
             evals = progress.evals_since_best

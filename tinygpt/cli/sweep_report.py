@@ -12,7 +12,7 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.sweep_settings import SweepSettings
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_RECIPE
-from tinygpt.running.texts import Texts
+from tinygpt.jobs.texts import Texts
 from tinygpt.sweeps.folder import SweepFolder
 from tinygpt.sweeps.plan import PRESET, RECIPE, SEED, Plan, described, shown
 from tinygpt.sweeps.results import FAILED, Result, Standing, edge_notes, standings

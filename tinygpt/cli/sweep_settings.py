@@ -12,8 +12,8 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset
 from tinygpt.engines.select import EngineChoice, changed
-from tinygpt.running.choices import NO_TEXT, DataChoice
-from tinygpt.running.settings import TrainSettings, read_tables, table, typed, typed_table
+from tinygpt.jobs.choices import NO_TEXT, DataChoice
+from tinygpt.jobs.settings import TrainSettings, read_tables, table, typed, typed_table
 from tinygpt.sweeps.plan import PRESET, RECIPE, Axis, Plan, Values
 
 TEXT_KEYS = ("data", "validation")

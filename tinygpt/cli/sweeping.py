@@ -17,13 +17,14 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.sweep_display import sweep_display
 from tinygpt.cli.sweep_report import before, ended, report
 from tinygpt.cli.sweep_settings import SweepSettings
-from tinygpt.core.corpus import check_corpus, validates
+from tinygpt.core.config import validates
+from tinygpt.core.corpus import check_corpus
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import run_now
 from tinygpt.engines.machine import cores
 from tinygpt.engines.select import EngineChoice, make_engine, settle
-from tinygpt.running.texts import OF_CONFIG, OF_RESUMED, Texts, with_texts
-from tinygpt.runs import RUNS
+from tinygpt.jobs.texts import OF_CONFIG, OF_RESUMED, Texts, with_texts
+from tinygpt.store.runs import RUNS
 from tinygpt.sweeps.folder import SweepFolder, numbered, read_results
 from tinygpt.sweeps.plan import Plan, Run, described
 from tinygpt.sweeps.results import FAILED, Result
@@ -65,7 +66,7 @@ def execute(job: Job, output: Output) -> None:
     output.require_stdout()
     if stopped:
         output.hint(
-            f"Stopped; what is done is kept. Go on with: tinygpt sweep --resume {shlex.quote(str(folder.path))}"
+            f"Stopped; finished runs are kept. Resume with: tinygpt sweep --resume {shlex.quote(str(folder.path))}"
         )
         raise typer.Exit(INTERRUPTED)
     ended(results)

@@ -1,4 +1,4 @@
-"""What `train` does once its flags are understood: a session of `tinygpt.running`, shown at a terminal."""
+"""What `train` does once its flags are understood: a session of `tinygpt.jobs`, shown at a terminal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.journals import open_journals
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
-from tinygpt.running.session import Job, Session, prepared_folder
-from tinygpt.running.texts import OF_CONFIG, OF_RESUMED
-from tinygpt.runs import require_free
+from tinygpt.jobs.session import Job, Session, prepared_folder
+from tinygpt.jobs.texts import OF_CONFIG, OF_RESUMED
+from tinygpt.store.runs import require_free
 
 if TYPE_CHECKING:
     from tinygpt.cli.budgeting import Minutes

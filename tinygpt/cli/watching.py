@@ -9,25 +9,25 @@ from tinygpt.cli.options import option
 from tinygpt.core.errors import TinyGPTError
 
 if TYPE_CHECKING:
-    from tinygpt.running.session import Watch
+    from tinygpt.jobs.session import Watch
 
 Watched = Annotated[
     list[str] | None,
     option(
         "--watch",
         metavar="TENSOR",
-        help="tell of this tensor of a step: blocks.*.dqkv; `tinygpt look --tensors` lists them; may be repeated",
+        help="report this tensor: blocks.*.dqkv; `tinygpt look --tensors` lists them; may be repeated",
         panel=options.OUTPUT,
     ),
 ]
 WatchEvery = Annotated[
-    int | None, option("--watch-every", help="steps between two tellings", default="eval_every", panel=options.OUTPUT)
+    int | None, option("--watch-every", help="steps between reports", default="eval_every", panel=options.OUTPUT)
 ]
 
 
 def watch_of(patterns: list[str] | None, every: int | None) -> Watch | None:
     """What these options ask for."""
-    from tinygpt.running.session import Watch
+    from tinygpt.jobs.session import Watch
 
     if not patterns:
         if every is not None:

@@ -5,6 +5,8 @@ off the FIELDS tables below, so a default cannot differ between two surfaces.
 """
 
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.core.kinds import KINDS, kind_of
+from tinygpt.core.rng import RANDOM_WINDOWS, SHUFFLED_WINDOWS
 from tinygpt.core.settings import Settings, real, text, whole
 
 TYPE_CHECKING = False
@@ -17,6 +19,7 @@ GATED_STEP = 32  # a gated MLP, which has three matrices, takes about two thirds
 LAYERNORM_EPS = 1e-5  # of every norm
 ROTARY_BASE = 10000
 SHAPE = ("layers", "d_model", "heads", "ctx")  # the settings without which no model is described
+MOST_NGRAM_BYTES = 8
 LN_VOCAB = 5.545177444479562  # the loss of a model that knows nothing: ln 256
 
 
@@ -27,7 +30,13 @@ class ModelConfig(Settings):
         whole("d_model", 96, 1, 65536, "width of the residual stream", "width", fixed=True),
         whole("heads", 3, 1, 1024, "attention heads; must divide d_model", fixed=True),
         whole("ctx", 64, 1, 1048576, "context length in bytes", "context", fixed=True),
-        text("kind", "gpt", ("gpt", "bigram"), "bigram: a table of which byte follows which", fixed=True),
+        text(
+            "kind",
+            "gpt",
+            tuple([kind.name for kind in KINDS]),
+            "; ".join([f"{kind.name}: {kind.about}" for kind in KINDS[1:]]),
+            fixed=True,
+        ),
         text("norm", "layernorm", ("layernorm", "rmsnorm"), "how the blocks' inputs are scaled", fixed=True),
         text(
             "norm_place",
@@ -37,15 +46,18 @@ class ModelConfig(Settings):
             "norms stand",
             fixed=True,
         ),
-        text("positions", "learned", ("learned", "rotary", "alibi", "none"), "how a byte's place is told", fixed=True),
-        text("activation", "gelu", ("gelu", "relu2", "swiglu"), "what bends the MLP; swiglu has a gate", fixed=True),
+        text("positions", "learned", ("learned", "rotary", "alibi", "none"), "position encoding", fixed=True),
+        text("activation", "gelu", ("gelu", "relu2", "swiglu"), "MLP activation; swiglu has a gate", fixed=True),
         text("biases", "on", ("on", "off"), "whether linear maps and layer norms add a vector", fixed=True),
         text("tied_head", "on", ("on", "off"), "whether the head is the embedding table", "tied head", fixed=True),
         text("qk_norm", "off", ("off", "on"), "whether each head's q and k are scaled", "q/k norm", fixed=True),
         whole(
             "kv_heads", 0, 0, 1024, "heads of keys and values, for the others to share; 0: all", "k/v heads", fixed=True
         ),
-        real("logit_cap", 0.0, 0.0, 1000.0, "what logits stay below, softly; 0: no cap", "logit cap", fixed=True),
+        real("logit_cap", 0.0, 0.0, 1000.0, "soft cap on logits; 0: none", "logit cap", fixed=True),
+        text("ngrams", "", None, "n-gram tables, by their numbers of bytes, as 2,3,4; none if empty", fixed=True),
+        whole("ngram_rows", 65536, 256, 4194304, "rows of each n-gram table", "n-gram rows", fixed=True),
+        whole("ngram_width", 16, 4, 64, "numbers in a row of an n-gram table", "n-gram width", fixed=True),
     )
     layers: int
     d_model: int
@@ -61,6 +73,9 @@ class ModelConfig(Settings):
     qk_norm: str
     kv_heads: int
     logit_cap: float
+    ngrams: str
+    ngram_rows: int
+    ngram_width: int
 
     def validate(self) -> None:
         if self.d_model % self.heads:
@@ -82,6 +97,18 @@ class ModelConfig(Settings):
             raise TinyGPTError(
                 f"logit_cap {self.logit_cap:g} leaves no room for a choice; take 1 or more, or 0 for none"
             )
+        if self.ngrams != ",".join([str(n) for n in ngram_numbers(self.ngrams)]):
+            raise TinyGPTError(
+                f"ngrams must be numbers from 1 to {MOST_NGRAM_BYTES} in ascending order, as 2,3,4, not '{self.ngrams}'"
+            )
+        for name, value in (("ngram_rows", self.ngram_rows), ("ngram_width", self.ngram_width)):
+            if value & (value - 1):
+                raise TinyGPTError(f"{name} must be a power of two, such as {power_of_two(value)}, not {value}")
+
+    @property
+    def ngram_tables(self) -> "list[int]":
+        """Of each n-gram table, the number of bytes that pick its row."""
+        return ngram_numbers(self.ngrams) if "ngrams" in kind_of(self.kind).options else []
 
     @property
     def head_size(self) -> int:
@@ -106,13 +133,33 @@ class ModelConfig(Settings):
         return [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in chosen]
 
     def describe(self) -> str:
-        if self.kind == "bigram":
-            return f"bigram, ctx {self.ctx}"
-        shape = [f"{self.layers} layers", f"d_model {self.d_model}", f"{self.heads} heads", f"ctx {self.ctx}"]
-        return ", ".join(shape + self.options())
+        """What there is of it, as far as it means something to this kind of model."""
+        sizes = {
+            "layers": f"{self.layers} layers",
+            "d_model": f"d_model {self.d_model}",
+            "heads": f"{self.heads} heads",
+        }
+        sizes["ctx"] = f"ctx {self.ctx}"
+        kind = kind_of(self.kind)
+        named = [] if kind is KINDS[0] else [kind.name]
+        options = [option for option in self.options() if option.split(" ")[0] in kind.options]
+        return ", ".join(named + [sizes[name] for name in kind.sizes] + options)
 
 
 OPTIONS = [field.name for field in ModelConfig.FIELDS if field.name not in SHAPE]  # what a model is made of
+
+
+def ngram_numbers(stated: str) -> "list[int]":
+    """The numbers that a list of them states, as far as it is one."""
+    found = [int(part) for part in stated.split(",") if part and len(part) == 1 and part in "12345678"]
+    return [n for n in range(1, MOST_NGRAM_BYTES + 1) if n in found]
+
+
+def power_of_two(least: int) -> int:
+    power = 1
+    while power < least:
+        power *= 2
+    return power
 
 
 def nearest_divisor(number: int, target: int) -> int:
@@ -133,9 +180,17 @@ class TrainConfig(Settings):
         real("beta1", 0.9, 0.0, 0.999999, "AdamW: decay of the gradient's mean"),
         real("beta2", 0.95, 0.0, 0.999999, "AdamW: decay of the gradient's square"),
         real("eps", 1e-8, 1e-16, 1.0, "AdamW: added to the root of the square"),
-        real("momentum", 0.9, 0.0, 0.999999, "SGD and Muon: what a gradient is still worth a step later"),
+        real("momentum", 0.9, 0.0, 0.999999, "SGD and Muon: momentum coefficient"),
         real("matrix_lr", 0.02, 1e-12, 10.0, "Muon: learning rate of the hidden matrices (its peak)", "matrices' rate"),
+        real("ngram_lr", 0.015, 1e-12, 10.0, "learning rate of n-gram tables (its peak)", "n-gram rate"),
         whole("ns_steps", 5, 1, 10, "Muon: Newton–Schulz iterations", "Newton–Schulz steps"),
+        text(
+            "ns_polynomials",
+            "quintic",
+            ("quintic", "polar"),
+            "Muon: one polynomial for all iterations, or the best ones for 3 or 4 of them",
+            "Newton–Schulz polynomials",
+        ),
         real("weight_decay", 0.1, 0.0, 10.0, "decay of tensors of two or more dims", "weight decay"),
         # Fixed: a state has one vector more with it.
         real(
@@ -148,6 +203,12 @@ class TrainConfig(Settings):
         ),
         real("grad_clip", 1.0, 0.0, 1e9, "largest global gradient norm; 0 turns clipping off", "gradient clip"),
         whole("grad_accum", 1, 1, 65536, "batches whose gradients are averaged into one step", "batches per step"),
+        text(
+            "windows",
+            RANDOM_WINDOWS,
+            (RANDOM_WINDOWS, SHUFFLED_WINDOWS),
+            "how training windows are chosen: at random, or all of the text in random order, epoch by epoch",
+        ),
         real("dropout", 0.0, 0.0, 0.9, "share of the numbers that a training step leaves out at random"),
         real(
             "label_smoothing",
@@ -170,7 +231,7 @@ class TrainConfig(Settings):
             "steps between samples; those beyond a tenth of the time are left out; 0: only at the end",
             "sample every",
         ),
-        whole("checkpoint_every", 250, 0, 1000000000, "steps between checkpoints; 0: only at the end"),
+        whole("checkpoint_every", 250, 0, 1000000000, "steps between checkpoints; one is saved every minute as well"),
         whole("keep_every", 0, 0, 1000000000, "steps between checkpoints that stay beside the last one; 0: none"),
         whole("seed", 1337, 0, 4294967295, "the one seed of everything random", fixed=True),
     )
@@ -186,11 +247,14 @@ class TrainConfig(Settings):
     eps: float
     momentum: float
     matrix_lr: float
+    ngram_lr: float
     ns_steps: int
+    ns_polynomials: str
     weight_decay: float
     average: float
     grad_clip: float
     grad_accum: int
+    windows: str
     dropout: float
     label_smoothing: float
     val_fraction: float
@@ -201,6 +265,10 @@ class TrainConfig(Settings):
     checkpoint_every: int
     keep_every: int
     seed: int
+
+    def validate(self) -> None:
+        if self.ns_polynomials == "polar" and self.ns_steps not in (3, 4):
+            raise TinyGPTError(f"ns_polynomials polar is for 3 or 4 ns_steps, not {self.ns_steps}; choose one of these")
 
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "fc_gate", "fc_in", "fc_out")
@@ -242,6 +310,9 @@ class LoraConfig(Settings):
         return f"rank {self.rank}, alpha {self.alpha:g}, on {self.targets}"
 
 
+SEEDS = 2**32
+
+
 class SampleConfig(Settings):
     SECTION = "sample"
     FIELDS = (
@@ -256,6 +327,10 @@ class SampleConfig(Settings):
     top_k: int
     top_p: float
     seed: int
+
+    def of_text(self, number: int) -> "SampleConfig":
+        """The settings of one of several texts: each has the next seed, and 0 follows the largest."""
+        return self.replace(seed=(self.seed + number) % SEEDS)
 
 
 class RunConfig:
@@ -314,3 +389,8 @@ def run_config_of(values: "dict[str, dict[str, Any]]") -> RunConfig:
     return RunConfig(
         ModelConfig(**values["model"]), TrainConfig(**values["train"]), None if lora is None else LoraConfig(**lora)
     )
+
+
+def validates(config: RunConfig, val_bytes: int) -> bool:
+    """Whether a run measures validation loss: it wants to, and the held-out part has a window."""
+    return config.train.eval_every > 0 and val_bytes > config.model.ctx

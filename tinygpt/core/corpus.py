@@ -1,6 +1,6 @@
 """Whether a text suits a run: how it is divided, what is refused, what is advised."""
 
-from tinygpt.core.config import RunConfig
+from tinygpt.core.config import RunConfig, validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import PRESETS
 
@@ -10,8 +10,15 @@ def train_bytes(corpus_bytes: int, val_fraction: float) -> int:
     return corpus_bytes - int(corpus_bytes * val_fraction)
 
 
+MOST_BYTES = 2**31 - 1  # of a step or a validation: programs count in 32 bits
+
+
 def check_corpus(config: RunConfig, train_bytes: int) -> None:
-    """Refuse a corpus from which not even one window of ctx + 1 bytes can be drawn."""
+    """Refuse a corpus from which not even one window of ctx + 1 bytes can be drawn, and steps that are too large for
+    any."""
+    check_size(config, "step", "grad_accum")
+    if config.train.eval_every > 0:
+        check_size(config, "validation", "eval_batches")
     window = config.model.ctx + 1
     if train_bytes < window:
         raise TinyGPTError(
@@ -20,9 +27,13 @@ def check_corpus(config: RunConfig, train_bytes: int) -> None:
         )
 
 
-def validates(config: RunConfig, val_bytes: int) -> bool:
-    """Whether a run measures validation loss: it wants to, and the held-out part has a window."""
-    return config.train.eval_every > 0 and val_bytes > config.model.ctx
+def check_size(config: RunConfig, what: str, times: str) -> None:
+    size = config.train.batch * getattr(config.train, times) * config.model.ctx
+    if size > MOST_BYTES:
+        raise TinyGPTError(
+            f"a {what} would read batch x {times} x ctx = {size:,} bytes, and {MOST_BYTES:,} is the most; lower batch "
+            f"or {times}"
+        )
 
 
 def corpus_advice(

@@ -43,3 +43,10 @@ def edit_distance(a: str, b: str) -> int:
             substitute = previous[j] + (a[i] != b[j])
             row.append(min(substitute, previous[j + 1] + 1, row[j] + 1))
     return row[-1]
+
+
+class NotFinite(TinyGPTError):
+    """The model's own numbers have overflowed: there is nothing to choose from."""
+
+
+NOT_FINITE = "the model's logits are not finite, so it can write nothing: its weights are too large"

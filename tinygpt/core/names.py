@@ -33,3 +33,16 @@ def chosen(patterns: "Sequence[str]", names: "Sequence[str]", what: str) -> "lis
         if not [name for name in names if matches(pattern, name)]:
             raise TinyGPTError(f"there is no {what} '{pattern}'{instead(pattern, list(names))}")
     return [name for name in names if matches_any(patterns, name)]
+
+
+def is_linear_weight(name: str) -> bool:
+    """Whether a tensor is a linear map's matrix (an embedding is a table, not a map)."""
+    parts = name.split(".")
+    return parts[-1] == "weight" and (parts[-2].endswith("_proj") or parts[-2][:3] == "fc_" or parts[-2] == "lm_head")
+
+
+def hidden_matrices(names: "Sequence[str]") -> "list[str]":
+    """The matrices of linear maps inside transformer blocks: what Muon is for. Its kernels know where these are in a
+    block; other models' matrices are AdamW's."""
+    found = [name for name in names if name.startswith("blocks.") and is_linear_weight(name)]
+    return found if [name for name in found if ".attn." in name] else []

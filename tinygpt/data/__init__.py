@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinygpt.cache import cache_dir
 from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.core.hub.names import HUB_PREFIX, HUB_SYNTAX, parse_hub_name
 from tinygpt.core.hub.reading import DEFAULT_BUDGET
@@ -20,6 +19,7 @@ from tinygpt.data.datasets_server import Cancelled
 from tinygpt.data.hub import Progress, load_rows
 from tinygpt.data.local import load_path
 from tinygpt.data.tasks import TEXT_BYTES, load_task
+from tinygpt.disk.cache import cache_dir
 
 __all__ = [
     "DEFAULT_BUDGET",

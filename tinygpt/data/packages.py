@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data.corpus import sha256
+from tinygpt.disk.cache import cache_dir, write_atomically
 
 TIMEOUT_SECONDS = 300
 

@@ -1,4 +1,4 @@
-"""What a text is like, before anything is trained on it. The page counts the same in web/src/engine/survey.ts."""
+"""What a text is like, before anything is trained on it. The page counts the same in web/src/worker/survey.ts."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.ops.record import RING
-from tinygpt.core.run.contract import Engine, run_now
 from tinygpt.engines.machine import cores
 
 # Of an NVIDIA H200 with 16 cores (docs/performance.md): GFLOP of a step; milliseconds of webgpu, PyTorch eager and

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.models.compact import Piece, is_matrix, packed_pieces
 from tinygpt.core.models.parameters import parameter_count, parameters
-from tinygpt.engines.base import FloatArray, State
+from tinygpt.engines.base import FloatArray, State, Tables
 
 NO_FLOATS = np.zeros(0, np.float32)
 Stored = npt.NDArray[np.uint8]
@@ -24,8 +24,10 @@ class CompactState(State):
     dtype: str
     packed: Stored
 
-    def __new__(cls, step: int, model: ModelConfig, dtype: str, packed: Stored) -> CompactState:
-        made = super().__new__(cls, step, NO_FLOATS)
+    def __new__(
+        cls, step: int, model: ModelConfig, dtype: str, packed: Stored, tables: Tables | None = None
+    ) -> CompactState:
+        made = super().__new__(cls, step, NO_FLOATS, tables=tables)
         made.model, made.dtype, made.packed = model, dtype, packed
         return made
 

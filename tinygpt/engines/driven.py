@@ -1,5 +1,5 @@
 """Players in another process: the tab's own, in Node or in Chromium, driven through a `Runner` so that bench, parity
-and tests see an engine like any other. web/src/engine/runner.ts is the other side."""
+and tests see an engine like any other. web/src/players/runner.ts is the other side."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygpt.core.run.contract import Player
+from tinygpt.core.engine.contract import Player
 from tinygpt.engines.base import flat_bytes
 from tinygpt.engines.runner import Runner
 

@@ -29,7 +29,7 @@ let missed = 0; // we are gone: so is the tab, and with it the browser
 const gone = () => { if (++missed > 2) { worker.terminate(); window.close(); } };
 setInterval(() => fetch("alive").then(() => (missed = 0), gone), 1000);
 </script>"""
-WORKER = b"""import { serve } from "/engine/runner.ts";
+WORKER = b"""import { serve } from "/players/runner.ts";
 serve("", async (file) => {
   const response = await fetch("/kernels/" + file);
   if (!response.ok) throw new Error("there are no kernels " + file);

@@ -12,17 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import Player
+from tinygpt.core.engine.machine import Machine
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.plan.cpu.lowering import COMPACT, MAX_THREADS, TEAM_WORDS, Lowered
-from tinygpt.core.run.contract import Player
-from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
+from tinygpt.core.plan.cpu.lowering import COMPACT, DONE_WORD, MAX_THREADS, STOP_WORD, TEAM_WORDS, Lowered
+from tinygpt.engines.base import Base, State, flat_bytes, terminal_engine
 from tinygpt.engines.crew import Crew
 from tinygpt.engines.machine import check_memory, check_threads, cores
 from tinygpt.kernels.build import compile_kernels, this_machine
-
-# Words that the kernels' team shares (tg.h): how to end a run, and how often the program was run through.
-STOP, DONE = 17, 18
 
 
 def cpu_lanes() -> int:
@@ -119,12 +117,12 @@ class NativePlayer(Player):
         return self.play(words, commit, times)
 
     def stop(self) -> None:
-        self.shared[STOP] = 1
+        self.shared[STOP_WORD] = 1
 
     def play(self, words: npt.NDArray[np.int32], commit: int, times: int) -> int:
         """All threads replay the words, so many times; how many were done. An interrupt ends it soon."""
         self.crew.settle()
-        self.shared[STOP : DONE + 1] = 0
+        self.shared[STOP_WORD : DONE_WORD + 1] = 0
         arena, program, shared = self.memory.ctypes.data, words.ctypes.data, self.shared.ctypes.data
 
         def part(thread: int) -> None:
@@ -136,7 +134,7 @@ class NativePlayer(Player):
         except BaseException:
             self.stop()
             raise
-        return int(self.shared[DONE])
+        return int(self.shared[DONE_WORD])
 
     async def clock(self, mode: str) -> list[float]:
         """Ops are run one by one, so the time to wake the threads is in each."""
@@ -158,17 +156,17 @@ class NativePlayer(Player):
 def native_engine(
     config: RunConfig,
     state: State | None = None,
-    base: FloatArray | None = None,
+    base: Base | None = None,
     *,
     device: str = "auto",
     precision: str = "auto",
     compile: bool = False,
     threads: int | None = None,
     lanes: int | None = None,
-) -> TerminalEngine:
+) -> ProgramEngine:
     """The engine as the command line asks for it."""
     if device not in ("auto", "cpu"):
         raise TinyGPTError(f"the native engine runs on the CPU, not on '{device}'; use --engine torch for that device")
     if precision not in ("auto", "float32"):
         raise TinyGPTError(f"the native engine computes in float32, not in {precision}; use --engine torch for that")
-    return TerminalEngine(config, NativeMachine(threads, lanes), state, base)
+    return terminal_engine(config, NativeMachine(threads, lanes), state, base)

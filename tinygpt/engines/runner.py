@@ -1,6 +1,6 @@
 """Another process that runs JavaScript for us: Node, or a tab of Chromium.
 
-Over HTTP on this machine (exchange.py) the runner, web/src/engine/runner.ts, posts the answer to one command and is
+Over HTTP on this machine (exchange.py) the runner, web/src/players/runner.ts, posts the answer to one command and is
 given the next; a second request waits all the while for a stop. The address holds a secret, so it is told in ways that
 others on this machine cannot read: through Node's standard input, or a page in a folder of ours that sends Chromium on.
 A command line is for everyone to see.
@@ -27,10 +27,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tinygpt.cache import cache_dir
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.disk.cache import cache_dir
+from tinygpt.disk.files import replace
 from tinygpt.engines.exchange import ISOLATION, Exchange
-from tinygpt.files import replace
+from tinygpt.engines.shipped import python_files
+from tinygpt.engines.typescript import write_generated
 from tinygpt.kernels.wasm import BUILDS, compile_wasm
 
 ROOT = Path(__file__).parents[2]
@@ -111,17 +113,17 @@ def chromium_command() -> list[str]:
 
 @functools.cache
 def browser_files() -> Path:
-    """A folder with the engine's TypeScript as browsers run it: the types are gone."""
+    """A folder with the page's TypeScript as browsers run it: the types are gone."""
     digest = hashlib.sha256()
-    engine = WEB / "src" / "engine"
-    for path in sorted(engine.glob("*.ts")):
-        digest.update(path.name.encode() + path.read_bytes())
+    source = WEB / "src"
+    for path in sorted(source.rglob("*.ts")):
+        digest.update(path.relative_to(source).as_posix().encode() + path.read_bytes())
     folder = cache_dir("web") / digest.hexdigest()[:16]
     if not folder.exists():
         with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-            made = Path(temporary) / "engine"
+            made = Path(temporary) / "src"
             strip = str(WEB / "scripts" / "strip-types.mjs")
-            command = [*node_command(), "--no-warnings", strip, str(engine), str(made)]
+            command = [*node_command(), "--no-warnings", strip, str(source), str(made)]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 raise TinyGPTError(f"the engine's TypeScript could not be prepared: {done.stderr.strip()}")
@@ -130,11 +132,10 @@ def browser_files() -> Path:
     return folder
 
 
-def python_files() -> dict[str, str]:
-    """What MicroPython gets to see of the package, by path: core, and the package's own __init__.py."""
-    package = ROOT / "tinygpt"
-    paths = [package / "__init__.py", *sorted((package / "core").rglob("*.py"))]
-    return {path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+@functools.cache
+def scripts() -> set[str]:
+    """Their paths in that folder."""
+    return {path.relative_to(browser_files()).as_posix() for path in browser_files().rglob("*.ts")}
 
 
 class Runner:
@@ -147,10 +148,11 @@ class Runner:
         kernels: dict[str, bytes] | None = None,
         arguments: Sequence[str] = (),  # more of the program's
     ) -> None:
-        if not (WEB / "src" / "engine" / "runner.ts").exists():
+        if not (WEB / "src" / "players" / "runner.ts").exists():
             raise TinyGPTError(
                 "the engines of browsers and Node run from a checkout of the repository; its web/ folder is missing"
             )
+        write_generated()
         self.kind = kind
         self.headers = ISOLATION if isolated else {}
         self.kernels = kernels or {}  # instead of the compiled ones, by file name
@@ -196,8 +198,8 @@ class Runner:
         if folder == "kernels" and name in {build.file for build in BUILDS}:
             build = next(build for build in BUILDS if build.file == name)
             return compile_wasm(build).read_bytes(), "application/wasm"
-        if folder == "engine" and name in {path.name for path in browser_files().iterdir()}:
-            script = (browser_files() / name).read_bytes()
+        if path in scripts():
+            script = (browser_files() / path).read_bytes()
             return script.replace(MICROPYTHON.encode(), b"/micropython"), "text/javascript"
         if folder == "micropython" and name in ("micropython.mjs", "micropython.wasm"):
             kind = "text/javascript" if name.endswith("mjs") else "application/wasm"

@@ -8,12 +8,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.core.passes import optional_passes
 
 if TYPE_CHECKING:
-    from tinygpt.core.run.contract import Engine
+    from tinygpt.core.engine.contract import Engine
     from tinygpt.engines.auto import Here, Work
-    from tinygpt.engines.base import FloatArray, State
+    from tinygpt.engines.base import Base, State
 
 
 class EngineChoice(NamedTuple):
@@ -25,6 +27,7 @@ class EngineChoice(NamedTuple):
     compile: bool = False
     threads: int = 0  # 0: as many as the machine has
     wasm_build: str = "auto"  # of the wasm engines: scalar, simd, relaxed, or the best that runs
+    without: str = ""  # passes that are left out, comma-separated: core/passes
 
 
 class EngineEntry(NamedTuple):
@@ -101,7 +104,7 @@ def make_engine(
     config: RunConfig,
     choice: EngineChoice | None = None,
     state: State | None = None,
-    base: FloatArray | None = None,
+    base: Base | None = None,
 ) -> Engine:
     """An engine with that state, or with the start values of a new model, or of adapters on the weights `base`."""
     choice = settle(choice or EngineChoice(), config).choice
@@ -117,4 +120,8 @@ def make_engine(
         threads=choice.threads or None,
         **({"build": choice.wasm_build} if choice.name.startswith("wasm") else {}),
     )
+    if choice.without:
+        if not isinstance(engine, ProgramEngine):
+            raise TinyGPTError(f"the {choice.name} engine has no programs and no passes; leave out --without")
+        engine.memory.without = optional_passes(choice.without)
     return engine

@@ -12,11 +12,12 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import Player
+from tinygpt.core.engine.machine import Machine
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.ops.op import Op, Tensor, bits_float, elements
 from tinygpt.core.plan.cpu.lowering import COMPACT, Lowered
-from tinygpt.core.run.contract import Player
-from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
+from tinygpt.engines.base import Base, State, flat_bytes, terminal_engine
 from tinygpt.kernels.spec import SPEC
 
 Array = npt.NDArray[Any]
@@ -120,8 +121,8 @@ class SpecPlayer(Player):
 def spec_engine(
     config: RunConfig,
     state: State | None = None,
-    base: FloatArray | None = None,
+    base: Base | None = None,
     *,
     dtype: npt.DTypeLike = np.float32,
-) -> TerminalEngine:
-    return TerminalEngine(config, SpecMachine(dtype), state, base)
+) -> ProgramEngine:
+    return terminal_engine(config, SpecMachine(dtype), state, base)

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.machine import Machine
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.cpu.lowering import COMPACT, Lowered
-from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import FloatArray, State, TerminalEngine
+from tinygpt.engines.base import Base, State, terminal_engine
 from tinygpt.engines.driven import DrivenPlayer
 from tinygpt.engines.machine import check_threads
 from tinygpt.engines.runner import Runner
@@ -56,29 +57,29 @@ def wasm_engine(
     kind: str,
     config: RunConfig,
     state: State | None = None,
-    base: FloatArray | None = None,
+    base: Base | None = None,
     *,
     device: str = "auto",
     precision: str = "auto",
     compile: bool = False,
     threads: int | None = None,
     build: str = "auto",
-) -> TerminalEngine:
+) -> ProgramEngine:
     """The engine as the command line asks for it."""
     if device not in ("auto", "cpu"):
         raise TinyGPTError(f"the wasm engines run on the CPU, not on '{device}'; use --engine torch for that device")
     if precision not in ("auto", "float32"):
         raise TinyGPTError(f"the wasm engines compute in float32, not in {precision}; use --engine torch for that")
-    return TerminalEngine(config, WasmMachine(kind, threads=threads, build=build), state, base)
+    return terminal_engine(config, WasmMachine(kind, threads=threads, build=build), state, base)
 
 
 def node_engine(
-    config: RunConfig, state: State | None = None, base: FloatArray | None = None, **options: Any
-) -> TerminalEngine:
+    config: RunConfig, state: State | None = None, base: Base | None = None, **options: Any
+) -> ProgramEngine:
     return wasm_engine("node", config, state, base, **options)
 
 
 def chromium_engine(
-    config: RunConfig, state: State | None = None, base: FloatArray | None = None, **options: Any
-) -> TerminalEngine:
+    config: RunConfig, state: State | None = None, base: Base | None = None, **options: Any
+) -> ProgramEngine:
     return wasm_engine("chromium", config, state, base, **options)

@@ -9,11 +9,12 @@ import numpy as np
 import wgpu
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import Player
+from tinygpt.core.engine.machine import Machine
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.gpu.lowering import GpuLowered
-from tinygpt.core.run.contract import Player
-from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import FloatArray, State, TerminalEngine, flat_bytes
+from tinygpt.engines.base import Base, State, flat_bytes, terminal_engine
 from tinygpt.engines.gpu import Gpu, Progress, explained, record
 from tinygpt.kernels.init import initial_values
 
@@ -176,19 +177,19 @@ class WebGPUPlayer(Player):
 def webgpu_engine(
     config: RunConfig,
     state: State | None = None,
-    base: FloatArray | None = None,
+    base: Base | None = None,
     *,
     device: str = "auto",
     precision: str = "auto",
     compile: bool = False,
     threads: int | None = None,
-) -> TerminalEngine:
+) -> ProgramEngine:
     """The engine as the command line asks for it, with a bar while pipelines are made."""
     if precision not in ("auto", "float32", "f16"):
         raise TinyGPTError(
             f"the webgpu engine computes in float32 or f16, not in {precision}; use --engine torch for that"
         )
-    return TerminalEngine(config, WebGPUMachine(device, precision == "f16", CompilingBar()), state, base)
+    return terminal_engine(config, WebGPUMachine(device, precision == "f16", CompilingBar()), state, base)
 
 
 class CompilingBar:

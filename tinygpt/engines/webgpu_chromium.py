@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.machine import Machine
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.playbook import device_of
-from tinygpt.core.run.machine import Machine
-from tinygpt.engines.base import FloatArray, State, TerminalEngine
+from tinygpt.engines.base import Base, State, terminal_engine
 from tinygpt.engines.driven import DrivenPlayer
 from tinygpt.engines.runner import Runner
 from tinygpt.kernels.init import initial_values
@@ -46,16 +47,16 @@ class WebGpuChromiumMachine(Machine):
 def chromium_engine(
     config: RunConfig,
     state: State | None = None,
-    base: FloatArray | None = None,
+    base: Base | None = None,
     *,
     device: str = "auto",
     precision: str = "auto",
     compile: bool = False,
     threads: int | None = None,
-) -> TerminalEngine:
+) -> ProgramEngine:
     """The engine as the command line asks for it."""
     if device not in ("auto", "gpu"):
         raise TinyGPTError(f"the webgpu-chromium engine runs on the GPU that Chromium gives it, not on '{device}'")
     if precision not in ("auto", "float32", "f16"):
         raise TinyGPTError(f"the webgpu-chromium engine computes in float32 or f16, not in {precision}")
-    return TerminalEngine(config, WebGpuChromiumMachine(f16=precision == "f16"), state, base)
+    return terminal_engine(config, WebGpuChromiumMachine(f16=precision == "f16"), state, base)

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tinygpt.cache import cache_dir, write_atomically
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import KERNELS, SHARED
+from tinygpt.disk.cache import cache_dir, write_atomically
 
 HERE = Path(__file__).parent
 ZIG = [sys.executable, "-m", "ziglang"]

@@ -36,6 +36,6 @@ def cross_entropy(
         dlogits[...] = gradient / count
 
 
-def mean_loss(*, losses: Floats, loss: Floats, N: int, accumulate: int, count: int) -> None:
+def mean_loss(*, losses: Floats, loss: Floats, N: int, accumulate: int = 0, count: int) -> None:
     """losses [N] -> loss [1]; `count` is N, or more where several batches make one step."""
     loss[...] = (loss if accumulate else 0) + losses.sum() / count

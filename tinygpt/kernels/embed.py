@@ -24,7 +24,7 @@ def embed_backward(
     T: int,
     V: int,
     C: int,
-    accumulate: int,
+    accumulate: int = 0,
     tied: int,
 ) -> None:
     """dx [N,C] -> dwte [V,C], dwpe [T,C].

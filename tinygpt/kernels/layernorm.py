@@ -37,7 +37,7 @@ def layernorm_backward(
     dbias: Floats | None,
     N: int,
     C: int,
-    accumulate: int,
+    accumulate: int = 0,
 ) -> None:
     """With n = (x - mean) rstd, y = n gain + bias:
 

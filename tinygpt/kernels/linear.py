@@ -100,7 +100,7 @@ def linear_backward_input(
 
 
 def linear_backward_weight(
-    *, dy: Floats, x: Floats, dweight: Floats, dbias: Floats | None, N: int, O: int, I: int, accumulate: int
+    *, dy: Floats, x: Floats, dweight: Floats, dbias: Floats | None, N: int, O: int, I: int, accumulate: int = 0
 ) -> None:
     """Every row n adds dy[n,o] x[n,i] to dweight[o,i] and dy[n,o] to dbias[o]."""
     dweight[...] = (dweight if accumulate else 0) + dy.T @ x

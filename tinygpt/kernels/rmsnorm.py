@@ -24,7 +24,7 @@ def rmsnorm_backward(
     dgain: Floats | None,
     N: int,
     C: int,
-    accumulate: int,
+    accumulate: int = 0,
 ) -> None:
     """With n = x rstd, y = n gain:
 

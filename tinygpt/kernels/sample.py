@@ -8,7 +8,7 @@ from tinygpt.core.config import SampleConfig
 from tinygpt.core.ops.op import bits_float
 from tinygpt.core.ops.sample import FIRST, NO_NUMBER, OVER, SEED, STOP, STOPPED, TEMPERATURE, TOP_K, TOP_P, WRITTEN
 from tinygpt.core.rng import sample_uniform
-from tinygpt.core.run.sampler import choose
+from tinygpt.core.write.sampler import choose
 from tinygpt.kernels.arrays import Floats, Ints
 
 

@@ -2,17 +2,6 @@
 #include "args.h"
 #include "vecmath.h"
 
-struct Sigmoid {
-  vec value, rest;  // sigmoid(g), and sigmoid(-g) = 1 - sigmoid(g) without that difference's cancellation
-};
-
-INLINE Sigmoid sigmoid(vec g) {
-  vec small = exp(-max_of(g, -g)), sum = 1.0f + small;
-  vec large = 1.0f / sum;
-  small = small / sum;
-  return {g < vec{} ? small : large, g < vec{} ? large : small};
-}
-
 static void swiglu(const swiglu_args& a, Team& team) {
   Range rows = team.share(a.N);
   for (i64 n = rows.begin; n < rows.end; n++) {

@@ -1,4 +1,5 @@
 // y = silu(gate) up, and its gradients; an invocation per word of y. A row of gate_up has the gates, then the ups.
+// Needs sigmoid.wgsl.
 override N: u32;
 override F: u32;
 
@@ -8,18 +9,6 @@ override F: u32;
 // swiglu_backward
 @group(0) @binding(1) var<storage, read> dy: array<Floats>;
 @group(0) @binding(2) var<storage, read_write> dgate_up: array<Floats>;
-
-struct Sigmoid {
-  value: Floats,
-  rest: Floats,  // 1 - value, without that difference's cancellation
-}
-
-fn sigmoid(g: Floats) -> Sigmoid {
-  let small = exp(-abs(g));
-  let large = 1.0 / (1.0 + small);
-  let negative = g < Floats();
-  return Sigmoid(select(large, small * large, negative), select(small * large, large, negative));
-}
 
 @compute @workgroup_size(256)
 fn swiglu(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {

@@ -57,3 +57,14 @@ INLINE vec log(vec x) {
   vec ln_m = fma(s + s, p * s2, s + s);
   return fma(e, splat(0.693359375f), fma(e, splat(-2.12194440e-4f), ln_m));
 }
+
+struct Sigmoid {
+  vec value, rest;  // sigmoid(g), and sigmoid(-g) = 1 - sigmoid(g) without that difference's cancellation
+};
+
+INLINE Sigmoid sigmoid(vec g) {
+  vec small = exp(-max_of(g, -g)), sum = 1.0f + small;
+  vec large = 1.0f / sum;
+  small = small / sum;
+  return {g < vec{} ? small : large, g < vec{} ? large : small};
+}

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 2 -m tinygpt train ...
 
-`batch` is per process, as in the contract of `core/run/contract.py`: two processes make a step of twice the windows.
+`batch` is per process, as in the contract of `core/engine/contract.py`: two processes make a step of twice the windows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import trained_parameters
-from tinygpt.engines.base import FloatArray, State
+from tinygpt.engines.base import Base, State
 from tinygpt.reference.engine import TorchEngine, pick_device
 from tinygpt.reference.lora import adapted_model
 
@@ -35,7 +35,7 @@ def is_main_process() -> bool:
 
 
 def torch_engine(
-    config: RunConfig, state: State | None = None, base: FloatArray | None = None, **options: Any
+    config: RunConfig, state: State | None = None, base: Base | None = None, **options: Any
 ) -> TorchEngine:
     """The engine for this process: one of several under torchrun, else the only one. Options as for `TorchEngine`.
 

@@ -19,24 +19,33 @@ from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
 
 from tinygpt.core.config import RunConfig, SampleConfig
-from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.engine.contract import Engine, StepMetrics
+from tinygpt.core.engine.program_engine import OF_THE_LOOP
+from tinygpt.core.errors import NOT_FINITE, NotFinite, TinyGPTError
 from tinygpt.core.models.parameters import Parameter, parameters
 from tinygpt.core.optimizers import LIVE, check_slots
 from tinygpt.core.plan.cpu.lowering import MAX_THREADS
 from tinygpt.core.rng import batch_offsets, eval_offsets, sample_uniform
-from tinygpt.core.run.contract import Engine, StepMetrics
-from tinygpt.core.run.engine import OF_THE_LOOP
-from tinygpt.core.run.sampler import NOT_FINITE, NotFinite, choose, require_finite
-from tinygpt.engines.base import State
+from tinygpt.core.write.sampler import choose, require_finite
+from tinygpt.engines.base import State, Tables
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
-from tinygpt.reference.model import ByteModel, Cache, Drop, copy_flat, flatten, keep_all, make_model
-from tinygpt.reference.optimizers import KEYS, Rates, make_optimizer
+from tinygpt.reference.model import (
+    ByteModel,
+    Cache,
+    Drop,
+    copy_flat,
+    flatten,
+    keep_all,
+    load_tables,
+    make_model,
+)
+from tinygpt.reference.optimizers import KEYS, Rates, make_optimizer, step_rows
 
 RING = 64  # steps whose metrics stay on the device until someone reads them
 WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate their workspaces
 # Settings that a step reads from tensors, if at all.
-UNCOMPILED = (*OF_THE_LOOP, "eval_batches", "lr", "schedule", "warmup", "min_lr", "matrix_lr", "seed")
+UNCOMPILED = (*OF_THE_LOOP, "eval_batches", "lr", "schedule", "warmup", "min_lr", "matrix_lr", "ngram_lr", "seed")
 
 
 class WrittenText:
@@ -99,6 +108,11 @@ class TorchEngine(Engine):
         self.trained = [self.model.get_parameter(row.name) for row in rows]  # in the order of a State's vectors
         # What is validated and written with, and kept: averages of the weights that steps change, or those themselves.
         self.kept_model = copy.deepcopy(self.model) if train.average else self.model
+        self.tables: nn.Parameter | None = getattr(self.model, "tables", None)
+        if self.tables is not None:
+            self.kept_model.tables = self.tables  # which are not averaged
+        trains_tables = self.tables is not None and self.tables.requires_grad
+        self.squares = torch.zeros(len(self.tables), device=self.device) if trains_tables else None  # type: ignore[arg-type]
         self.kept: list[Tensor] = [self.kept_model.get_parameter(row.name) for row in rows]
         self.rates = Rates(self.device)
         iterate_in = torch.bfloat16 if self.precision == "bf16" else torch.float32
@@ -149,7 +163,7 @@ class TorchEngine(Engine):
     def train_step(self, step: int) -> None:
         train, ctx = self.config.train, self.config.model.ctx
         rows = train.batch * train.grad_accum * self.replicas
-        offsets = batch_offsets(train.seed, step, rows, len(self.train_text), ctx)
+        offsets = batch_offsets(train.seed, step, rows, len(self.train_text), ctx, train.windows)
         self.rates.fill(train, step)
         self.offsets.copy_(self.upload(self.share(offsets)).view_as(self.offsets))
         self.seed_masks()
@@ -170,6 +184,8 @@ class TorchEngine(Engine):
     def whole_step(self) -> Tensor:
         """Batch, forward, backward, clip, update; [loss, gradient norm] on the device, which may still be at work."""
         self.optimizer.zero_grad()
+        if self.tables is not None:
+            self.tables.grad = None
         micro_batches, smoothing = len(self.offsets), self.config.train.label_smoothing
         losses = []
         for i, rows in enumerate(self.offsets):
@@ -180,6 +196,9 @@ class TorchEngine(Engine):
             losses.append(loss.detach())
         norm = clip_grad_norm_(self.trained, self.config.train.grad_clip or math.inf, foreach=True)
         self.optimizer.step()
+        if self.squares is not None:
+            assert self.tables is not None
+            step_rows(self.tables, self.squares, self.rates.ngram_lr)
         if self.config.train.average:
             self.average()
         return torch.stack([functools.reduce(torch.add, losses), norm])
@@ -344,7 +363,10 @@ class TorchEngine(Engine):
         slots = {name: flatten(self.moments(key)) for name, key in self.slot_keys.items()}
         if self.config.train.average:
             slots[LIVE] = flatten(self.trained)
-        return State(self.step, flatten(self.kept), slots)
+        tables = None
+        if self.tables is not None and self.squares is not None:
+            tables = Tables(self.tables.detach().cpu().numpy().copy(), self.squares.cpu().numpy().copy())
+        return State(self.step, flatten(self.kept), slots, tables)
 
     def restore(self, state: State) -> None:
         check_slots(self.config.train, list(state.slots))
@@ -352,6 +374,10 @@ class TorchEngine(Engine):
         copy_flat(state.slots.get(LIVE, state.w), self.trained)
         for name, key in self.slot_keys.items():
             copy_flat(state.slots[name] if state.slots else np.zeros_like(state.w), self.moments(key))
+        if self.tables is not None and self.squares is not None:
+            load_tables(self.tables, state.tables)
+            squares = None if state.tables is None else state.tables.squares
+            self.squares.copy_(torch.zeros_like(self.squares) if squares is None else torch.tensor(squares))
         self.set_step(state.step)
 
     @property

@@ -13,18 +13,22 @@ from torch.nn import functional as F
 from tinygpt.core.config import LoraConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import adapter_parameters
-from tinygpt.core.models.parameters import is_linear_weight, parameters
-from tinygpt.engines.base import FloatArray
-from tinygpt.formats.adapter_file import Adapter, require_base
+from tinygpt.core.models.parameters import parameters
+from tinygpt.core.names import is_linear_weight
+from tinygpt.engines.base import Base, FloatArray, State, Tables
 from tinygpt.kernels.init import initial_values
-from tinygpt.reference.model import ByteModel, copy_flat, make_model
+from tinygpt.reference.model import ByteModel, copy_flat, load_tables, make_model
+from tinygpt.store.formats.adapter_file import Adapter, require_base
 
 
-def adapted_model(config: RunConfig, base: FloatArray | None) -> ByteModel:
+def adapted_model(config: RunConfig, base: Base | None) -> ByteModel:
     """The model with the weights `base`, frozen, and untrained adapters."""
     if base is None or config.lora is None:
         raise TinyGPTError("adapters stand on weights that are given; this is a bug")
-    model = make_model(config.model, base)
+    given = base if isinstance(base, State) else State(0, base)
+    model = make_model(config.model, given.w)
+    if config.model.ngram_tables:
+        load_tables(model.get_parameter("tables"), given.tables)
     install(model, config.lora, initial_values(config))
     return model
 
@@ -74,7 +78,8 @@ def set_adapter(model: ByteModel, adapter: Adapter | None) -> None:
     if adapter is None:
         remove(model)
         return
-    require_base(adapter, model.config, base_weights(model))
+    tables = Tables(model.get_parameter("tables").detach().cpu().numpy()) if model.config.ngram_tables else None
+    require_base(adapter, model.config, State(0, base_weights(model), tables=tables))
     install(model, adapter.lora, adapter.run.state.w)
 
 

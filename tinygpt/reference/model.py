@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from tinygpt.core.config import LAYERNORM_EPS, ROTARY_BASE, VOCAB, ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameters
+from tinygpt.engines.base import Tables
 
 FlatArray = npt.NDArray[Any]  # float32, or float64 after model.double()
 Drop = Callable[[Tensor, int], Tensor]  # what dropout makes of a tensor at a numbered place of the model
@@ -30,6 +31,7 @@ class LayerCache:
     def __init__(self) -> None:
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
+        self.state: Tensor | None = None  # of a recurrent layer, instead: [B, C]
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """The keys and values of all tokens, these new ones included."""
@@ -40,15 +42,12 @@ class LayerCache:
 
 
 class Cache:
-    """The KV cache: lets a model read on from where it stopped, without reading everything again."""
+    """Lets a model read on from where it stopped, without reading everything again."""
 
     def __init__(self, layers: int) -> None:
         self.layers = [LayerCache() for _ in range(layers)]
-
-    @property
-    def length(self) -> int:
-        keys = self.layers[0].keys
-        return 0 if keys is None else keys.size(2)
+        self.length = 0  # tokens that were read
+        self.recent: Tensor | None = None  # the last of them, [B, up to 7], for n-gram tables
 
 
 def make_norm(model: ModelConfig) -> nn.Module:
@@ -125,6 +124,29 @@ class Attention(nn.Module):
         return out
 
 
+class Recurrence(nn.Module):
+    """Each token keeps a share of what those before it left, y_t = (1 - z_t) y_(t-1) + z_t v_t: the gate's."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        C, bias = model.d_model, model.biases == "on"
+        self.gate_proj = nn.Linear(C, C, bias)
+        self.value_proj = nn.Linear(C, C, bias)
+        self.o_proj = nn.Linear(C, C, bias)
+
+    def forward(self, x: Tensor, cache: LayerCache | None = None) -> Tensor:
+        z, v = torch.sigmoid(self.gate_proj(x)), self.value_proj(x)
+        state = torch.zeros_like(v[:, 0]) if cache is None or cache.state is None else cache.state
+        rows = []
+        for t in range(x.size(1)):
+            state = (1 - z[:, t]) * state + z[:, t] * v[:, t]
+            rows.append(state)
+        if cache is not None:
+            cache.state = state
+        out: Tensor = self.o_proj(torch.stack(rows, dim=1))
+        return out
+
+
 class MLP(nn.Module):
     """Each token thinks for itself: C -> 4C -> C, or with a gate C -> twice about 8C/3 -> C."""
 
@@ -156,17 +178,22 @@ class Block(nn.Module):
         super().__init__()
         self.norm_place = model.norm_place
         self.ln1 = make_norm(model)
-        self.attn = Attention(model)
+        self.recurrent = model.kind == "recurrent"
+        if self.recurrent:
+            self.mix = Recurrence(model)
+        else:
+            self.attn = Attention(model)
         self.ln2 = make_norm(model)
         self.mlp = MLP(model)
 
     def forward(self, x: Tensor, cache: LayerCache | None, drop: Drop, place: int) -> Tensor:
         """`drop` has the places `place` and `place` + 1 here."""
+        mixed = self.mix if self.recurrent else self.attn
         if self.norm_place == "post":
-            after_attention = self.ln1(x + drop(self.attn(x, cache), place))
+            after_attention = self.ln1(x + drop(mixed(x, cache), place))
             out: Tensor = self.ln2(after_attention + drop(self.mlp(after_attention), place + 1))
             return out
-        after_attention = x + drop(self.attn(self.ln1(x), cache), place)
+        after_attention = x + drop(mixed(self.ln1(x), cache), place)
         return after_attention + drop(self.mlp(self.ln2(after_attention)), place + 1)
 
 
@@ -197,21 +224,69 @@ class ByteModel(nn.Module):
         return flatten(p.grad for p in self.ordered() if p.grad is not None)
 
 
+def picked_rows(model: ModelConfig, tokens: Tensor) -> Tensor:
+    """[B, T, G]: the row of each n-gram table that the last bytes up to each of tokens [B, T] pick; -1 where there are
+    too few. A table that has a row for each n-gram is asked by its bytes as a number, any other by their hash."""
+    rows = []
+    for g, n in enumerate(model.ngram_tables):
+        last = tokens.unfold(1, n, 1) if tokens.size(1) >= n else tokens.new_zeros(tokens.size(0), 0, n)
+        number = torch.full_like(last[..., 0], 0 if 256**n <= model.ngram_rows else n)
+        for i in range(n):
+            number = number * 256 + last[..., i] if 256**n <= model.ngram_rows else fnv(number, last[..., i])
+        if 256**n > model.ngram_rows:
+            number = mixed(number) % model.ngram_rows
+        unknown = tokens.new_full((tokens.size(0), min(n - 1, tokens.size(1))), -1)
+        rows.append(torch.cat([unknown, number + g * model.ngram_rows], dim=1))
+    return torch.stack(rows, dim=-1)
+
+
+def fnv(number: Tensor, byte: Tensor) -> Tensor:
+    return (number ^ byte) * 16777619 % 2**32
+
+
+def mixed(word: Tensor) -> Tensor:
+    """A hash of 32 bits, by halves of 16: PyTorch's whole numbers end at 2^63."""
+
+    def times(word: Tensor, factor: int) -> Tensor:
+        return (word * (factor & 0xFFFF) + (word * (factor >> 16) % 2**16 << 16)) % 2**32
+
+    word = times(word, 0x9E3779B1)
+    word = times(word ^ word >> 15, 0x85EBCA77)
+    return word ^ word >> 13
+
+
 class GPT(ByteModel):
-    """A byte-level GPT."""
+    """A byte-level GPT; or its recurrent sibling, which needs no positions."""
 
     def __init__(self, model: ModelConfig, w: FlatArray) -> None:
         super().__init__(model)
         with torch.device("meta"):  # shapes only: no value is drawn from torch's generator
             self.token_embedding = nn.Embedding(VOCAB, model.d_model)
-            if model.positions == "learned":
+            self.places = model.kind == "gpt" and model.positions == "learned"
+            if self.places:
                 self.position_embedding = nn.Embedding(model.ctx, model.d_model)
+            if model.ngram_tables:
+                width = len(model.ngram_tables) * model.ngram_width
+                self.ngram_proj = nn.Linear(width, model.d_model, bias=False)
             self.blocks = nn.ModuleList([Block(model) for _ in range(model.layers)])
             self.ln_final = make_norm(model) if model.norm_place == "pre" else nn.Identity()
             if model.tied_head == "off":
                 self.lm_head = nn.Linear(model.d_model, VOCAB, bias=False)
         self.to_empty(device="cpu")
         self.load_flat(w)
+        if model.ngram_tables:
+            self.tables = nn.Parameter(torch.zeros(len(model.ngram_tables) * model.ngram_rows, model.ngram_width))
+
+    def look_up(self, tokens: Tensor, cache: Cache | None) -> Tensor:
+        """What the n-gram tables add to the embedding of tokens [B, T]."""
+        known = tokens if cache is None or cache.recent is None else torch.cat([cache.recent, tokens], dim=1)
+        rows = picked_rows(self.config, known)[:, known.size(1) - tokens.size(1) :]
+        if cache is not None:
+            cache.recent = known[:, -7:]
+        # Few rows are touched. Where a step is captured in a graph, gradients must have shapes that are known before.
+        picked = F.embedding(rows.clamp(min=0), self.tables, sparse=self.tables.device.type == "cpu")
+        out: Tensor = self.ngram_proj((picked * (rows >= 0)[..., None]).flatten(2))
+        return out
 
     def forward(
         self,
@@ -233,11 +308,15 @@ class GPT(ByteModel):
             raise TinyGPTError(f"{end} tokens do not fit this model's context of {self.config.ctx}")
 
         x = self.token_embedding(tokens)
-        if self.config.positions == "learned":
+        if self.places:
             x = x + self.position_embedding.weight[past:end]
+        if self.config.ngram_tables:
+            x = x + self.look_up(tokens, cache)
         x = drop(x, 0)
         for i, block in enumerate(self.blocks):
             x = block(x, None if cache is None else cache.layers[i], drop, 2 * i + 1)
+        if cache is not None:
+            cache.length = end
         x = self.ln_final(x)
         tied = self.config.tied_head == "on"
         logits = F.linear(x, self.token_embedding.weight if tied else self.lm_head.weight)
@@ -292,3 +371,9 @@ def copy_flat(flat: FlatArray, tensors: list[Tensor] | list[nn.Parameter]) -> No
     with torch.no_grad():
         for tensor, piece in zip(tensors, np.split(flat, np.cumsum(sizes)[:-1]), strict=True):
             tensor.copy_(torch.tensor(piece).view_as(tensor))
+
+
+@torch.no_grad()
+def load_tables(tables: nn.Parameter, given: Tables | None) -> None:
+    """In place, as above; zeros where there are none."""
+    tables.copy_(torch.zeros_like(tables) if given is None else torch.tensor(given.rows))

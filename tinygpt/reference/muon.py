@@ -15,6 +15,15 @@ from torch import Tensor, nn
 from tinygpt.core.config import TrainConfig
 
 QUINTIC = (3.4445, -4.7750, 2.0315)
+POLAR = {
+    3: [(8.093369, -23.620432, 17.446152), (3.636586, -2.721927, 0.536546), (2.661300, -1.977155, 0.452616)],
+    4: [
+        (8.340981, -24.597371, 18.223027),
+        (3.977995, -2.965434, 0.564272),
+        (3.327479, -2.495237, 0.510813),
+        (2.308565, -1.675994, 0.419574),
+    ],
+}
 EPS = 1e-7
 
 
@@ -51,7 +60,8 @@ class Muon(torch.optim.AdamW):
         torch._foreach_lerp_(means, grads, 1 - train.momentum)
         ahead = torch.stack(torch._foreach_lerp(grads, means, train.momentum))
         rate = self.matrix_lr * math.sqrt(max(1, outputs / inputs))
-        steps = orthogonal(ahead, train.ns_steps, self.iterate_in) * -rate
+        polynomials = POLAR[train.ns_steps] if train.ns_polynomials == "polar" else [QUINTIC] * train.ns_steps
+        steps = orthogonal(ahead, polynomials, self.iterate_in) * -rate
         if train.weight_decay:
             torch._foreach_mul_(matrices, 1 - self.matrix_lr * train.weight_decay)
         torch._foreach_add_(matrices, list(steps))
@@ -63,16 +73,15 @@ class Muon(torch.optim.AdamW):
                 matrix.grad = None
 
 
-def orthogonal(x: Tensor, iterations: int, dtype: torch.dtype) -> Tensor:
+def orthogonal(x: Tensor, polynomials: list[tuple[float, float, float]], dtype: torch.dtype) -> Tensor:
     """x [n, outputs, inputs] with singular values of each matrix brought near 1, by Newton and Schulz:
 
     X := a X + b (X Xᵀ) X + c (X Xᵀ)² X, which is X (a I + b XᵀX + c (XᵀX)²) too: the smaller square is taken.
     """
-    a, b, c = QUINTIC
     tall, given = x.shape[1] > x.shape[2], x.dtype
     x = (x / x.norm(dim=(1, 2), keepdim=True).clamp(min=EPS)).to(dtype)
-    for _ in range(iterations):
+    for a, b, c in polynomials:
         square = x.mT @ x if tall else x @ x.mT
-        bent = torch.baddbmm(square, square, square, beta=b, alpha=c)
-        x = torch.baddbmm(x, x, bent, beta=a) if tall else torch.baddbmm(x, bent, x, beta=a)
+        polynomial = torch.baddbmm(square, square, square, beta=b, alpha=c)
+        x = torch.baddbmm(x, x, polynomial, beta=a) if tall else torch.baddbmm(x, polynomial, x, beta=a)
     return x.to(given)

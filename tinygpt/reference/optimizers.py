@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from tinygpt.core.config import TrainConfig
-from tinygpt.core.models.parameters import Parameter, is_hidden_matrix
-from tinygpt.core.run.schedule import average_rate, learning_rate
+from tinygpt.core.models.ngrams import ADAGRAD_EPS
+from tinygpt.core.models.parameters import Parameter
+from tinygpt.core.names import hidden_matrices
+from tinygpt.core.optimizers.schedule import average_rate, learning_rate, ngram_rate
 from tinygpt.reference.muon import Muon
 
 # What PyTorch calls a State's slots.
@@ -27,12 +29,13 @@ class Rates:
     """Of a step, each in a tensor of its own: filling it changes the rate, in a captured step too."""
 
     def __init__(self, device: torch.device) -> None:
-        self.lr, self.matrix_lr, self.average = [torch.zeros((), device=device) for _ in range(3)]
+        self.lr, self.matrix_lr, self.ngram_lr, self.average = [torch.zeros((), device=device) for _ in range(4)]
 
     def fill(self, train: TrainConfig, step: int) -> None:
         lr = learning_rate(train, step)
         self.lr.fill_(lr)
         self.matrix_lr.fill_(train.matrix_lr * lr / train.lr)
+        self.ngram_lr.fill_(ngram_rate(train, step))
         self.average.fill_(average_rate(train, step))
 
 
@@ -42,8 +45,9 @@ def make_optimizer(
     """Muon's products are computed in `iterate_in`."""
     matrices: list[nn.Parameter] = []
     groups: dict[float, list[nn.Parameter]] = {}  # of the others, by weight decay
+    hidden = hidden_matrices([row.name for row in rows]) if train.optimizer == "muon" else []
     for tensor, row in zip(tensors, rows, strict=True):
-        by_muon = train.optimizer == "muon" and is_hidden_matrix(row.name)
+        by_muon = row.name in hidden
         group = matrices if by_muon else groups.setdefault(train.weight_decay if row.decay else 0.0, [])
         group.append(tensor)
     if train.optimizer == "sgd":
@@ -88,3 +92,18 @@ def shrink(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     for group in optimizer.param_groups:
         if group["decay"]:
             torch._foreach_mul_(group["params"], 1 - group["lr"] * group["decay"])
+
+
+@torch.no_grad()
+def step_rows(table: nn.Parameter, squares: Tensor, lr: Tensor) -> None:
+    """AdaGrad by rows: each is divided by the root of the mean of all its squares so far."""
+    grad = table.grad
+    assert grad is not None
+    if grad.is_sparse:
+        grad = grad.coalesce()
+        rows, d = grad.indices()[0], grad.values()
+        squares.index_add_(0, rows, d.square().mean(1))
+        table.index_add_(0, rows, -lr * d / (squares[rows].sqrt() + ADAGRAD_EPS)[:, None])
+    else:
+        squares += grad.square().mean(1)
+        table.sub_(lr * grad / (squares.sqrt() + ADAGRAD_EPS)[:, None])

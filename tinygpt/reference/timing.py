@@ -15,9 +15,9 @@ import traceback
 from pathlib import Path
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
-from tinygpt.core.run.contract import run_now
 from tinygpt.reference.engine import TorchEngine
 
 COMPARED_STEPS = 30

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.files import faults_of, open_regular, replace
-from tinygpt.locks import only_writer
-from tinygpt.runs import writing
+from tinygpt.disk.files import faults_of, open_regular, replace
+from tinygpt.disk.locks import only_writer
+from tinygpt.store.runs import writing
 from tinygpt.sweeps.results import Result
 
 LOCK = ".lock"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.program_engine import UNPLANNED
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.presets import DEFAULT_PRESET, cut_short, preset
-from tinygpt.core.run.engine import UNPLANNED
 
 PRESET, RECIPE, SEED = "preset", "recipe", "seed"
 MOST_RUNS = 10_000

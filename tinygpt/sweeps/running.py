@@ -10,20 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.progress import Progress
-from tinygpt.core.run.trainer import Diverged, Trainer
+from tinygpt.core.train.host import Host
+from tinygpt.core.train.progress import Progress
+from tinygpt.core.train.trainer import Diverged, Trainer
 from tinygpt.engines.select import EngineChoice, make_engine
-from tinygpt.runs import RunFolder
+from tinygpt.store.runs import RunFolder
 from tinygpt.sweeps.plan import Run
 from tinygpt.sweeps.results import DIVERGED, FAILED, Result
 
 if TYPE_CHECKING:
     from tinygpt.core.config import RunConfig
-    from tinygpt.core.run.contract import Engine
+    from tinygpt.core.engine.contract import Engine
     from tinygpt.engines.base import State
 
 FINAL_STEPS = 20  # the final train loss is the mean of so many
@@ -79,7 +79,7 @@ class SweepHost(Host):
         return self.folder is not None and super().checkpoint_due(step, every)
 
     async def save(self, kind: str, state: State, progress: Progress) -> None:
-        from tinygpt.formats import Checkpoint
+        from tinygpt.store.formats import Checkpoint
 
         assert self.folder is not None and self.kept is not None
         saved_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -93,26 +93,26 @@ class SweepTrainer(Trainer):
     def __init__(self, *arguments: Any, samples: bool) -> None:
         super().__init__(*arguments)
         self.samples = samples
-        self.blocks: list[tuple[int, float]] = []  # the step reached, and the seconds it took from the one before
+        self.reached: list[tuple[int, float]] = []  # the step reached, and the seconds it took from the one before
 
     async def train_block(self) -> bool:
         began = self.host.now()
         try:
             return await super().train_block()
         finally:
-            self.blocks.append((self.progress.step, self.host.now() - began))
+            self.reached.append((self.progress.step, self.host.now() - began))
 
     def passes(self, step: int) -> bool:
         return False  # how long it took to every validation is asked for
 
-    async def sample(self) -> None:
+    async def sample(self, ends: bool) -> None:
         if self.samples:
-            await super().sample()
+            await super().sample(ends)
 
     def seconds_at(self, step: int) -> float:
         """Of training up to a step. The first block counts as much as its steps would have later: it also waits for
         compilers, which the next run of the same kind does not."""
-        (first, start), later = self.blocks[0], self.blocks[1:]
+        (first, start), later = self.reached[0], self.reached[1:]
         if later and later[-1][0] > first:
             start = min(start, first * sum(seconds for _, seconds in later) / (later[-1][0] - first))
         return start + sum(seconds for reached, seconds in later if reached <= step)
@@ -179,7 +179,7 @@ class Runner:
 
 
 def whole_loss(engine: Engine, text: bytes) -> float:
-    from tinygpt.evaluation import evaluate
+    from tinygpt.engines.evaluation import evaluate
 
     return run_now(evaluate(engine, text)).loss
 
@@ -214,7 +214,7 @@ def result_of(
 ) -> Result:
     tokens = trainer.tokens_per_step
     steps = host.step  # a run that diverged has gone back to its last checkpoint
-    seconds = trainer.seconds_at(trainer.blocks[-1][0]) if trainer.blocks else 0.0
+    seconds = trainer.seconds_at(trainer.reached[-1][0]) if trainer.reached else 0.0
     best = min(host.validations, key=lambda validation: validation[1], default=(0, None))
     return Result(
         rung=run.rung,

@@ -1,6 +1,6 @@
 // The runner in Node (tinygpt/engines/runner.py starts it). Its standard input says where to fetch commands.
 import { text } from "node:stream/consumers";
-import { serve } from "../src/engine/runner.ts";
+import { serve } from "../src/players/runner.ts";
 
 const address = await text(process.stdin);
 await serve(`${address}/`, async (file) => {

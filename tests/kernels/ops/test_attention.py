@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from cases import assert_matches_spec, call_of, case_id, make_case
-from kernel_tests import BOTH_ROUND, KernelTests, device_with
+from kernel_tests import BOTH_ROUND, KernelTests, device_with, some
 from rounding import DIVIDE, U, exp_error, gamma, softmax_errors
 
 from tinygpt.core.ops import attention
@@ -65,6 +65,7 @@ def softmax_mean(q, keys, values, slope=0):
 
 class TestAttention(KernelTests):
     kernel = "attention"
+    wgsl_every = 3
     cases = [*CASES, {"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}]
     cpp_cases = LARGE[:2]
     wgsl_cases = LARGE
@@ -110,6 +111,7 @@ class TestAttentionWeights(KernelTests):
 
 class TestAttentionBackward(KernelTests):
     kernel = "attention_backward"
+    wgsl_every = 13
     cases = CASES
     cpp_cases = LARGE[:2]
     wgsl_cases = LARGE
@@ -160,6 +162,7 @@ class TestCacheFill(KernelTests):
 
 class TestAttentionOne(KernelTests):
     kernel = "attention_one"
+    wgsl_every = 4
     cases = [
         {"T": T, "H": H, "D": D, "position": p}
         for T, H, D, p in [
@@ -235,8 +238,8 @@ def test_spec_step_by_step_and_row_by_row_is_attention(dims):
 # --- tiles of scores on a GPU --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dims", LARGE, ids=case_id)
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("dims", some(LARGE, len(LARGE)), ids=case_id)
+@pytest.mark.parametrize("kernel", some(KERNELS, len(KERNELS)))
 def test_wgsl_large_tiles(kernel, dims, wgsl):
     """With as much workgroup memory as the adapter has."""
     roomy = device_with(max_shared=wgsl.gpu().limits["max-compute-workgroup-storage-size"])
@@ -248,7 +251,7 @@ def test_wgsl_large_tiles(kernel, dims, wgsl):
 TILES = [(8, 8), (8, 4), (4, 3), (2, 8), (3, 1), (16, 2)]
 
 
-@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("tile", some(TILES, len(TILES)), ids=str)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_wgsl_every_tile_gives_the_same(kernel, tile, wgsl, monkeypatch):
     monkeypatch.setattr(attention, "attention_tiles", lambda op, device: tile)

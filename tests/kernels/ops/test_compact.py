@@ -6,8 +6,8 @@ import test_embed
 import test_linear
 import torch
 from kernel_tests import KernelTests
-from rounding import U, gamma
-from test_linear import ERF, GELU_STEEPEST, or_zero
+from rounding import ERF, GELU_STEEPEST, U, gamma
+from test_linear import or_zero
 
 from tinygpt.core.ops.linear import GELU, RELU2
 

@@ -10,11 +10,11 @@ from harness_cpp import cpu_lanes, run_kernel
 from kernel_tests import KernelTests
 
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.engine.texts import choice_words
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.ops.sample import NO_NUMBER, OVER, STOPPED, WRITTEN
 from tinygpt.core.rng import sample_uniform
-from tinygpt.core.run.sampler import nucleus
-from tinygpt.core.run.writing import choice_words
+from tinygpt.core.write.sampler import nucleus
 
 DRAWS = 60
 NEAR = 1e-5  # of the whole: float32 sums may put a draw that falls so close to a boundary on its other side

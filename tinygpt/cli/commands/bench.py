@@ -19,9 +19,10 @@ from tinygpt.cli.output import Output
 from tinygpt.core.capsule.compare import DRIFT_LIMIT
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.passes import DISPATCHES, FUSE, OPTIONAL
 from tinygpt.core.presets import DEFAULT_PRESET, PRESETS, preset
+from tinygpt.disk.files import faults_of
 from tinygpt.engines.select import make_engine
-from tinygpt.files import faults_of
 
 if TYPE_CHECKING:
     from tinygpt.bench.profile import Profile
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 ENGINES, PROFILE_ENGINE = "native,torch", "native"
 SIZES = "small,medium,large,xl,huge"
 ALL_FILE = Path("bench.json")
+PLAIN = ", plain"  # after an engine's name: without any pass that can be left out
 
 BENCH_EXAMPLES = """Examples:
 
@@ -76,6 +78,10 @@ def bench(
     compile: options.Compile = None,
     threads: options.Threads = None,
     wasm_build: options.WasmBuild = None,
+    without: options.Without = None,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="what each pass is worth: from the plain program up, engine by engine")
+    ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="the time of each kernel instead (native, webgpu, webgpu-chromium)")
     ] = False,
@@ -104,12 +110,16 @@ def bench(
     if out is not None and not all:
         raise TinyGPTError("--out names the file of --all: say --all, too")
     output = Output(json=json)
-    changes = options.engine_changes(None, device, precision, compile, threads, wasm_build)
+    changes = options.engine_changes(None, device, precision, compile, threads, wasm_build, without)
+    if passes and (without is not None or profile or memory or all):
+        raise TinyGPTError("--passes times steps: leave out --without, --profile, --memory and --all")
     if all and engines is None:
         from tinygpt.bench.record import every_engine
 
         engines = ",".join(every_engine())
-    chosen = listed_engines(engines or (PROFILE_ENGINE if profile else ENGINES), changes)
+    chosen = listed_engines(engines or (PROFILE_ENGINE if profile or passes else ENGINES), changes)
+    if passes:
+        chosen = pass_by_pass(chosen)
     labels = [label for label, _ in chosen]
     for label in labels:
         if labels.count(label) > 1:
@@ -140,12 +150,23 @@ def bench(
         output.say(f"\nThe curve is in {plot}.")
 
 
+def pass_by_pass(engines: list[Listed]) -> list[Listed]:
+    """Each engine with the plain program, then with one pass more at a time."""
+    found = []
+    for label, choice in engines:
+        found.append(Listed(label + PLAIN, choice._replace(without=FUSE)))
+        for index, name in enumerate(OPTIONAL):
+            if name != DISPATCHES or choice.name.startswith("webgpu"):
+                found.append(Listed(f"{label}, + {name}", choice._replace(without=",".join(OPTIONAL[index + 1 :]))))
+    return found
+
+
 def record_all(
     output: Output, configs: dict[str, RunConfig], chosen: list[Listed], seconds: float, path: Path
 ) -> list[dict[str, Any]]:
     """Kept row by row: what was measured before an interrupt is in the file."""
     from tinygpt.bench.record import about, as_text, everything
-    from tinygpt.formats.atomic import replacing
+    from tinygpt.disk.atomic import replacing
 
     facts = about(["tinygpt", *sys.argv[1:]])
     rows = []
@@ -161,14 +182,17 @@ def record_all(
 
 
 def show_speed(output: Output, rows: list[dict[str, Any]], labels: list[str]) -> None:
+    """Beside the last of them; with passes, each beside its engine's plain program."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("preset")
     table.add_column("engine", no_wrap=True)
     for heading in ("ms/step", "tokens/s", "GFLOP/s", "loss"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column(f"vs {labels[-1]}", justify="right", overflow="fold")
+    by_pass = labels[0].endswith(PLAIN)
+    table.add_column("vs plain" if by_pass else f"vs {labels[-1]}", justify="right", overflow="fold")
     for row in rows:
-        peer = next((r for r in rows if r["preset"] == row["preset"] and r["engine"] == labels[-1]), row)
+        beside = row["engine"].split(",")[0] + PLAIN if by_pass else labels[-1]
+        peer = next((r for r in rows if r["preset"] == row["preset"] and r["engine"] == beside), row)
         ratio = f"{row['tokens_per_s'] / peer['tokens_per_s']:.2f}×" if row is not peer else ""
         figures = (f"{row['ms_per_step']:,.2f}", f"{row['tokens_per_s']:,.0f}", f"{row['gflops']:,.1f}")
         engine = row["engine"] + " (software)" * row["software"]

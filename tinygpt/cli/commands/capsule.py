@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -15,7 +16,17 @@ from tinygpt.cli.corpora import choose_data, open_corpus, open_texts
 from tinygpt.cli.models import open_model, with_reason
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
-from tinygpt.core.capsule.compare import Comparison, arithmetic_of, replay, require_start, require_text, stretch
+from tinygpt.core.capsule.compare import (
+    DIFFERENT,
+    EQUAL,
+    UNPROVED,
+    Comparison,
+    arithmetic_of,
+    replay,
+    require_start,
+    require_text,
+    stretch,
+)
 from tinygpt.core.capsule.content import (
     LARGEST_FILE,
     Capsule,
@@ -25,19 +36,20 @@ from tinygpt.core.capsule.content import (
     read_capsule,
     trace_of,
 )
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import run_now
+from tinygpt.disk.atomic import replacing
+from tinygpt.disk.files import decoded, faults_of, read_regular
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice, available_engines, make_engine, settle
-from tinygpt.files import decoded, faults_of, read_regular, replace
-from tinygpt.running.choices import DataChoice
-from tinygpt.running.settings import read_settings
-from tinygpt.runs import RunFolder, writing
+from tinygpt.jobs.choices import DataChoice
+from tinygpt.jobs.settings import TrainSettings, read_settings
+from tinygpt.store.runs import RunFolder
 
 if TYPE_CHECKING:
-    from tinygpt.core.run.contract import Engine
+    from tinygpt.core.engine.contract import Engine
     from tinygpt.data import Corpus
-    from tinygpt.formats import Checkpoint
+    from tinygpt.store.formats import Checkpoint
 
 CAPSULE_EXAMPLES = """Examples:
 
@@ -53,6 +65,7 @@ REPLAY_EXAMPLES = """Examples:
   tinygpt replay mine.capsule.json --from runs/small-shakespeare-1@1000
 """
 FILE = "capsule.json"
+EXIT_CODES = {EQUAL: 0, DIFFERENT: 1, UNPROVED: 3}  # 2 is that of a command line that cannot be understood
 MOST_MADE_UP = 1 << 26  # bytes of a task, unless it is asked for by name
 OF_CAPSULE = "restore the text, without which its run cannot be replayed"
 OF_ITSELF = ("native", "torch", "webgpu")  # engines that a capsule may ask for; others start a browser, or Node
@@ -67,24 +80,45 @@ def capsule(
 ) -> None:
     """Make a capsule of a run: settings, text, losses and weights, in a small file by which others can check it."""
     output = Output(json=json)
-    made = capsule_of(RunFolder.open(run), output)
+    folder = RunFolder.open(run)
     path = run / FILE if out is None else out
-    partial = path.with_name(f".{path.name}.partial")
-    with writing(path):
+    require_capsule_or_nothing(path)
+    settings = read_settings(folder.config)
+    made = capsule_of(folder, settings, output)
+    with faults_of(path, "write"), replacing(path) as partial:
         partial.write_text(jsonlib.dumps(encode_capsule(made), indent=1) + "\n", encoding="utf-8")
-        replace(partial, path)
     if json:
         typer.echo(jsonlib.dumps({"capsule": str(path), "steps": made.steps, "weights": made.weights}))
         return
     output.say(f"{path}: {made.steps:,} steps, {path.stat().st_size:,} bytes")
-    output.hint(f"Whoever has the text '{made.text.name}' can check it: tinygpt replay {path.name}")
+    output.hint(f"Anyone who has the text '{made.text.name}' can check it. Here: {check_of(path, made, settings.data)}")
 
 
-def capsule_of(folder: RunFolder, output: Output) -> Capsule:
-    from tinygpt.formats import load_tinygpt
-    from tinygpt.formats.checkpoint import weights_sha256
+def require_capsule_or_nothing(path: Path) -> None:
+    """Refuse to overwrite anything else."""
+    if not path.exists():
+        return
+    try:
+        read_capsule(decoded(read_regular(path, LARGEST_FILE), "the capsule"))
+    except (TinyGPTError, OSError):
+        raise TinyGPTError(
+            f"{path} exists and is not a capsule: choose another name with --out, or delete it first"
+        ) from None
 
-    settings = read_settings(folder.config)
+
+def check_of(path: Path, made: Capsule, text: DataChoice) -> str:
+    """The command that replays it here, with its text where that is not found by name."""
+    words = ["tinygpt", "replay", str(path)]
+    if own_text(made) == DataChoice():
+        words += ["--file", text.file] if text.file else ["--data", text.name]
+        words += ["--budget", str(text.budget)] if text.budget else []
+    return shlex.join(words)
+
+
+def capsule_of(folder: RunFolder, settings: TrainSettings, output: Output) -> Capsule:
+    from tinygpt.store.formats import load_tinygpt
+    from tinygpt.store.formats.checkpoint import state_sha256
+
     if settings.run.lora is not None or settings.origin.model:
         raise TinyGPTError(
             f"{folder.path} began with a model that was there already, and a capsule is of runs that begin with start "
@@ -112,7 +146,7 @@ def capsule_of(folder: RunFolder, output: Output) -> Capsule:
         device=devices[-1] if same else " and ".join(sorted(set(devices))),
         steps=last.state.step,
         losses=trace_of(config, lengths, rows, last.state.step, last.progress.tokens_seen),
-        weights=weights_sha256(last.state.w),
+        weights=state_sha256(last.state),
     )
 
 
@@ -142,7 +176,11 @@ def replay_command(
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Train a capsule's run again, or the beginning of it, and say whether the losses agree; where not, exit with 1."""
+    """Train a capsule's run again, or a part of it, and compare the losses, and at the end the weights.
+
+    The exit code is 0 where they are equal to the bit, 1 where they differ, and 3 where they are close but not proved
+    on this engine.
+    """
     output = Output(json=json)
     with faults_of(file, "read"):
         stated = read_capsule(decoded(read_regular(file, LARGEST_FILE), "the capsule"))
@@ -174,7 +212,7 @@ def replay_on(player: Engine, stated: Capsule, first: int, last: int, output: Ou
     """Whoever watches at a terminal sees a bar, which is gone at the end."""
     from rich.progress import Progress
 
-    from tinygpt.formats.checkpoint import weights_sha256
+    from tinygpt.store.formats.checkpoint import state_sha256
 
     comparison = Comparison(stated, __version__, player.describe())
     rows: list[tuple[int, float, float]] = []
@@ -190,21 +228,22 @@ def replay_on(player: Engine, stated: Capsule, first: int, last: int, output: Ou
 
         reached = run_now(replay(player, stated.lengths, first, last, time.perf_counter, told))
     whole = reached == stated.steps
-    weights = weights_sha256(run_now(player.export_state()).w) if whole else None
+    weights = state_sha256(run_now(player.export_state())) if whole else None
     return Replayed(rows, comparison.verdict(weights), player.describe())
 
 
 def tell(output: Output, stated: Capsule, replayed: Replayed) -> None:
+    from tinygpt.store.formats.plain_json import dumps
+
     verdict = replayed.verdict
     if output.json:
         facts = {"title": stated.title, "engine": replayed.device, "made_on": stated.device}
         losses = {"steps": [row[0] for row in replayed.rows], "losses": [row[1:] for row in replayed.rows]}
-        typer.echo(jsonlib.dumps({**facts, **verdict._asdict(), "compared": verdict.steps, **losses}))
+        typer.echo(dumps({**facts, **verdict._asdict(), "compared": verdict.steps, **losses}))
     else:
         output.say()
-        output.say(verdict.text)
-    if not verdict.agree:
-        raise typer.Exit(1)
+        output.say(f"{verdict.head} {verdict.text}")
+    raise typer.Exit(EXIT_CODES[verdict.verdict])
 
 
 def begin_with(path: Path, stated: Capsule) -> Checkpoint:

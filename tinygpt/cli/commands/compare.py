@@ -17,11 +17,11 @@ from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import option, with_settings
 from tinygpt.cli.output import Output
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.sampler import generate
 from tinygpt.core.text import decode
-from tinygpt.running.choices import DataChoice
+from tinygpt.core.write.sampler import generate
+from tinygpt.jobs.choices import DataChoice
 from tinygpt.terminal import printable
 
 EXAMPLES = """Examples:

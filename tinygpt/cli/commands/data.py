@@ -18,8 +18,8 @@ from tinygpt.cli.output import Output, size_of
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.tasks import exercises, is_task
 from tinygpt.core.text import decode
-from tinygpt.running.choices import DataChoice
-from tinygpt.runs import writing
+from tinygpt.jobs.choices import DataChoice
+from tinygpt.store.runs import writing
 from tinygpt.terminal import printable
 
 data = typer.Typer(help="Texts to train on: list them, look at one, fetch one.", no_args_is_help=True)

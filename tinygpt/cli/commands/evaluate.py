@@ -15,21 +15,21 @@ from tinygpt.cli.models import AdapterPath, ModelPath, on_engine, open_model
 from tinygpt.cli.options import engine_changes, option
 from tinygpt.cli.output import Output
 from tinygpt.cli.parts import Ablate, Scale, with_parts
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import run_now
-from tinygpt.core.run.exam import SHOWN, exam_facts, exam_of
+from tinygpt.core.train.exam import SHOWN, exam_facts, exam_of
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
-from tinygpt.models import locate
-from tinygpt.running.choices import NO_TEXT, DataChoice
-from tinygpt.running.settings import read_settings
-from tinygpt.running.texts import OF_MEASURED, text_in
-from tinygpt.runs import RunFolder, writing
+from tinygpt.jobs.choices import NO_TEXT, DataChoice
+from tinygpt.jobs.settings import read_settings
+from tinygpt.jobs.texts import OF_MEASURED, text_in
+from tinygpt.store.naming import locate
+from tinygpt.store.runs import RunFolder, writing
 
 if TYPE_CHECKING:
-    from tinygpt.core.run.contract import Engine
-    from tinygpt.evaluation import Evaluation
-    from tinygpt.formats import Checkpoint
+    from tinygpt.core.engine.contract import Engine
+    from tinygpt.engines.evaluation import Evaluation
+    from tinygpt.store.formats import Checkpoint
 
 EXAMPLES = """Examples:
 
@@ -141,7 +141,7 @@ def score(engine: Engine, text: bytes, watched_by: Output | None = None) -> Eval
     """Whoever watches at a terminal sees a bar, which is gone when all is scored."""
     from rich.progress import Progress
 
-    from tinygpt.evaluation import evaluate as evaluate_text
+    from tinygpt.engines.evaluation import evaluate as evaluate_text
 
     if watched_by is None or not watched_by.stderr.is_terminal:
         return run_now(evaluate_text(engine, text))
@@ -174,7 +174,7 @@ def show(
     exam: dict[str, Any],
 ) -> None:
     if output.json:
-        from tinygpt.formats.plain_json import dumps
+        from tinygpt.store.formats.plain_json import dumps
 
         numbers = {"loss": result.loss, "perplexity": result.perplexity, "bits_per_byte": result.bits_per_byte}
         facts = {"text": choice.title(), "split": split, "bytes": length, **numbers, **exam, "engine": engine}

@@ -18,16 +18,16 @@ from tinygpt.cli.models import ModelPath, on_engine, open_model
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import ModelConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import a_few
-from tinygpt.core.run.contract import run_now
-from tinygpt.models import locate
-from tinygpt.running.choices import NO_TEXT
-from tinygpt.runs import RunFolder
+from tinygpt.jobs.choices import NO_TEXT
+from tinygpt.store.naming import locate
+from tinygpt.store.runs import RunFolder
 from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
-    from tinygpt.formats import Checkpoint
+    from tinygpt.store.formats import Checkpoint
 
 CONVERT_EXAMPLES = """Examples:
 
@@ -89,8 +89,8 @@ def convert(
     file: options.TextFile = None,
     force: Annotated[bool, option("--force", help="overwrite TARGET if it exists", panel=options.OUTPUT)] = False,
 ) -> None:
-    """Write a model in another format. Of a .tinygpt file in float16 or int8, what that costs is measured."""
-    from tinygpt import formats
+    """Write a model in another format. Reports the loss increase from float16 or int8."""
+    from tinygpt.store import formats
 
     output = Output()
     require_replaceable(target, force)
@@ -136,7 +136,7 @@ def difference(
 
 def require_replaceable(target: Path, force: bool) -> None:
     """Refuse what would be lost; an empty folder is nothing, and a run is never given up."""
-    from tinygpt.files import faults_of
+    from tinygpt.disk.files import faults_of
 
     with faults_of(target, "write"):
         if RunFolder(target).config.exists() or (target / "checkpoints").is_dir():
@@ -148,7 +148,7 @@ def require_replaceable(target: Path, force: bool) -> None:
 
 def inspect(model: ModelPath, json: options.Json = False) -> None:
     """What a model file holds: config, tensors, loss history, sample."""
-    from tinygpt.formats import inspect_model
+    from tinygpt.store.formats import inspect_model
 
     facts = inspect_model(locate(model).path)
     if json:
@@ -182,7 +182,7 @@ def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("training", f"step {facts['step']:,} of {train['steps']:,}; {training}"),
     ]
     if facts.get("sha256_ok") is not None:
-        rows.append(("checksum", "right" if facts["sha256_ok"] else "WRONG: the file is damaged"))
+        rows.append(("checksum", "OK" if facts["sha256_ok"] else "WRONG: the file is damaged"))
     if facts["loss"] is not None:
         rows.append(("last loss", f"{facts['loss']:.4f}"))
     if facts["best_val"] is not None:

@@ -17,22 +17,22 @@ from tinygpt.core.plan.gpu.lowering import GpuLowered
 DEFAULT = "the limits that every WebGPU device keeps to"
 
 
-def lower_for(config: RunConfig, adapter: str | None) -> tuple[str, GpuLowered]:
+def lower_for(config: RunConfig, adapter: str | None, without: tuple[str, ...]) -> tuple[str, GpuLowered]:
     """The device in words, and the lowering for it: for an adapter by name, or one that has WebGPU's least limits."""
     if adapter is None:
-        return DEFAULT, lowered_for(config, Device())
+        return DEFAULT, lowered_for(config, Device(), without)
     from tinygpt.engines.select import resolve_engine
 
     resolve_engine("webgpu")
     from tinygpt.engines.gpu import Gpu
 
     gpu = Gpu(adapter)
-    return gpu.label(), lowered_for(config, gpu.describe())
+    return gpu.label(), lowered_for(config, gpu.describe(), without)
 
 
-def lowered_for(config: RunConfig, device: Device) -> GpuLowered:
+def lowered_for(config: RunConfig, device: Device, without: tuple[str, ...]) -> GpuLowered:
     window = config.model.ctx + 1  # texts of the least length
-    return GpuLowered(config, device, all_modes(config), window, window)
+    return GpuLowered(config, device, all_modes(config), window, window, without=without)
 
 
 def dispatches_of_mode(lowered: GpuLowered, mode: str) -> list[Dispatch]:

@@ -19,8 +19,8 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.select import EngineChoice
 
 if TYPE_CHECKING:
-    from tinygpt.formats import Checkpoint
-    from tinygpt.looking.inside import Look
+    from tinygpt.inside.look import Look
+    from tinygpt.store.formats import Checkpoint
 
 EXAMPLES = """Examples:
 
@@ -103,7 +103,7 @@ def look(
     choice = EngineChoice(**engine_changes(engine, device, threads=threads))
     read = text_of(text, file)
     made = written(checkpoint, read, write, seed, choice)
-    from tinygpt.looking.inside import WINDOW, look_into
+    from tinygpt.inside.look import WINDOW, look_into
 
     seen = look_into(
         checkpoint,
@@ -138,8 +138,8 @@ def text_of(text: str | None, file: Path | None) -> bytes:
         raise TinyGPTError("which text? Give --text or --file" + ("" if text is None else ", not both"))
     if file is None:
         return read_prompt(str(text))
-    from tinygpt.files import faults_of, read_regular
-    from tinygpt.looking.inside import LONGEST
+    from tinygpt.disk.files import faults_of, read_regular
+    from tinygpt.inside.look import LONGEST
 
     with faults_of(file, "read"):
         return read_regular(file, LONGEST)
@@ -166,8 +166,8 @@ def written(checkpoint: Checkpoint, read: bytes, count: int, seed: int | None, c
         return b""
     from tinygpt.cli.models import on_engine
     from tinygpt.core.config import SampleConfig
-    from tinygpt.core.run.contract import run_now
-    from tinygpt.core.run.sampler import generate
+    from tinygpt.core.engine.contract import run_now
+    from tinygpt.core.write.sampler import generate
     from tinygpt.engines.auto import Work
 
     settings = SampleConfig(tokens=count, **options.given({"seed": seed}))
@@ -182,9 +182,9 @@ def learned_from(origins: str, model: Path, checkpoint: Checkpoint, text: bytes,
     """What of a text stands in the training part of a corpus, beside what of its held-out part does."""
     from tinygpt.cli.commands.evaluate import own_texts
     from tinygpt.cli.corpora import open_corpus
-    from tinygpt.looking.origins import Source, as_data, origins_of
-    from tinygpt.running.choices import DataChoice
-    from tinygpt.running.texts import OF_MEASURED, full_path
+    from tinygpt.inside.origins import Source, as_data, origins_of
+    from tinygpt.jobs.choices import DataChoice
+    from tinygpt.jobs.texts import OF_MEASURED, full_path
 
     if origins == OWN:
         choice = own_texts(model, checkpoint).data
@@ -201,7 +201,7 @@ def learned_from(origins: str, model: Path, checkpoint: Checkpoint, text: bytes,
 
 
 def list_tensors(output: Output, checkpoint: Checkpoint) -> None:
-    from tinygpt.looking.inside import tensor_list
+    from tinygpt.inside.look import tensor_list
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("tensor", overflow="fold")

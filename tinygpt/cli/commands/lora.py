@@ -21,10 +21,10 @@ from tinygpt.core.config import LoraConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import ADAPTING
 from tinygpt.engines.select import changed
-from tinygpt.models import locate_adapter
-from tinygpt.running.choices import Origin
-from tinygpt.running.settings import read_settings
-from tinygpt.runs import RunFolder
+from tinygpt.jobs.choices import Origin
+from tinygpt.jobs.settings import read_settings
+from tinygpt.store.naming import locate_adapter
+from tinygpt.store.runs import RunFolder
 
 lora = typer.Typer(help="LoRA: train a small adapter for a model, merge it, look at it.", no_args_is_help=True)
 
@@ -78,7 +78,7 @@ def train(
 ) -> None:
     """Train adapters on another text: a run as `tinygpt train` makes them. The model itself is not changed."""
     from tinygpt.cli.training import execute
-    from tinygpt.running.beginning import kept_name, new_adapter_job, open_base
+    from tinygpt.jobs.beginning import kept_name, new_adapter_job, open_base
 
     changes = {"model": {}, "sample": {}, **stated}
     for section, values in parse_assignments(assignments or []).items():
@@ -114,7 +114,7 @@ def merge(
     ],
 ) -> None:
     """Write model and adapter as one plain model. (There is no way back but the base, which stays.)"""
-    from tinygpt.formats import save_model
+    from tinygpt.store.formats import save_model
 
     if target.exists():
         raise TinyGPTError(f"{target} exists already: choose another name")
@@ -125,7 +125,7 @@ def merge(
 @lora.command()
 def info(adapter: AdapterArgument) -> None:
     """What an adapter is for, and how it was trained."""
-    from tinygpt.formats.adapter_file import load_adapter
+    from tinygpt.store.formats.adapter_file import load_adapter
 
     path = locate_adapter(adapter)
     found = load_adapter(path)

@@ -16,8 +16,8 @@ from tinygpt.cli.exams import result_line
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError, instead
+from tinygpt.store.bundled import EMPTY, Card, card_of, cards, named
 from tinygpt.terminal import printable
-from tinygpt.zoo import EMPTY, Card, card_of, cards, named
 
 EXAMPLES = """Examples:
 
@@ -29,7 +29,7 @@ EXAMPLES = """Examples:
 CHART_WIDTH, CHART_HEIGHT = 72, 8
 SAMPLE_LINES = 20
 UNKNOWN = "–"
-EXPLAINED = "copied: stretches of 24 bytes of its writing that stand in the training text; unseen: of held-out text"
+EXPLAINED = "copied: stretches of 24 bytes it wrote that also occur in the training text; unseen: of held-out text"
 
 Name = Annotated[
     str | None,
@@ -57,7 +57,7 @@ def models(name: Name = None, json: options.Json = False) -> None:
     elif chosen:
         output.console.print(table_of(chosen))
         output.say(f"\n{EXPLAINED}")
-        output.say("All about one: tinygpt models NAME. Let it write: tinygpt sample NAME")
+        output.say("Details: tinygpt models NAME. Generate: tinygpt sample NAME")
     else:
         output.say(EMPTY)
 

@@ -25,8 +25,8 @@ def play(
     ] = True,
 ) -> None:
     """Serve the page that trains in a browser tab; `make play` builds it first."""
-    from tinygpt.server import Site
-    from tinygpt.site import DIST
+    from tinygpt.serve.server import Site
+    from tinygpt.site.build import DIST
 
     output = Output()
     with Site(DIST, port, isolated) as site:

@@ -12,21 +12,25 @@ from rich.table import Table
 from rich.text import Text
 
 from tinygpt.cli import options
+from tinygpt.cli.commands.program_memory import show_memory
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.programs import LOOKING, all_modes
+from tinygpt.core.models.programs import LOOKING, all_modes, step_modes
 from tinygpt.core.ops.op import Op, Tensor, bits_float
+from tinygpt.core.passes import FUSE, optional_passes
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.presets import DEFAULT_PRESET, preset
+from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset
 
 EXAMPLES = """Examples:
 
 \b
   tinygpt program small                          every op of a step, with its cost
+  tinygpt program small --memory                 where each tensor is, and whose place it takes
   tinygpt program huge --plot memory.png         tensors over time
   tinygpt program small --mode decode --json     one program as data
+  tinygpt program small --passes none            as the model's text has it: nothing fused
   tinygpt program small --gpu                    what runs on a GPU, and its buffers
 """
 UNBOUNDED = 10_000  # columns
@@ -37,14 +41,23 @@ def program(
         str, typer.Argument(metavar="PRESET", help="whose step", autocompletion=options.complete_preset)
     ] = DEFAULT_PRESET,
     mode: Annotated[
-        str,
-        typer.Option(
-            help="train, eval, prefill, decode, inspect or gradients; gradient, accumulate or update with --grad-accum"
+        str | None,
+        option(
+            "--mode",
+            help="train, eval, prefill, decode, inspect or gradients; gradient, accumulate or update where a step has "
+            "several batches",
+            default="a step's first",
+            panel="Model",
         ),
-    ] = "train",
+    ] = None,
+    recipe: options.Recipe = None,
     batch: Annotated[int | None, option("--batch", help="sequences in a batch", panel="Model")] = None,
     ctx: Annotated[int | None, option("--ctx", help="context length", panel="Model")] = None,
     grad_accum: Annotated[int | None, option("--grad-accum", help="batches per step", panel="Model")] = None,
+    passes: Annotated[
+        str, option("--passes", help="all, or none: the plain program", default="all", panel=options.MACHINE)
+    ] = "all",
+    without: options.Without = None,
     gpu: Annotated[bool, option("--gpu", help="lowered for a GPU: dispatches and buffers", panel="GPU")] = False,
     adapter: Annotated[
         str | None,
@@ -52,21 +65,29 @@ def program(
             "--adapter", help="for this one: part of its name, or auto", default="WebGPU's least limits", panel="GPU"
         ),
     ] = None,
+    memory: Annotated[
+        bool, option("--memory", help="where each tensor is, when, and whose place it takes", panel=options.OUTPUT)
+    ] = False,
     plot: Annotated[
         Path | None, option("--plot", help="draw the memory map to this file (.png, .svg, .pdf)", panel=options.OUTPUT)
     ] = None,
     json: options.Json = False,
 ) -> None:
     """The step as data: every op with its shapes, bytes and FLOPs, and the arena's map."""
-    config = preset(name).replace(**options.given({"batch": batch, "ctx": ctx, "grad_accum": grad_accum}))
+    changes = options.given({"batch": batch, "ctx": ctx, "grad_accum": grad_accum})
+    config = preset(name, recipe or DEFAULT_RECIPE).replace(**changes)
+    mode = mode or step_modes(config)[0]
+    if passes not in ("all", "none"):
+        raise TinyGPTError(f"--passes is all or none, not '{passes}'; to leave out some, say --without")
+    left_out = optional_passes(FUSE if passes == "none" else without or "")
     if gpu or adapter is not None:
-        if plot is not None:
-            raise TinyGPTError("--plot draws the CPU's arena and does not go with --gpu")
-        show_for_gpu(Output(json=json), name, mode, config, adapter)
+        if plot is not None or memory:
+            raise TinyGPTError("--plot and --memory show the CPU's arena and do not go with --gpu")
+        show_for_gpu(Output(json=json), name, mode, config, adapter, left_out)
         return
     window = config.model.ctx + 1  # texts of the least length
     looking = [mode] if mode in LOOKING else []
-    lowered = Lowered(config, all_modes(config) + looking, window, window)
+    lowered = Lowered(config, all_modes(config) + looking, window, window, without=left_out)
     if mode not in lowered.programs:
         raise TinyGPTError(f"there is no program '{mode}' here; there are {', '.join(lowered.programs)}")
     output = Output(json=json)
@@ -77,16 +98,21 @@ def program(
     if json:
         typer.echo(jsonlib.dumps(as_data(name, mode, lowered)))
         return
-    show_ops(output, mode, lowered)
+    if memory:
+        show_memory(output, mode, lowered)
+    else:
+        show_ops(output, mode, lowered)
     show_arena(output, mode, lowered)
     if plot is not None:
         output.say(f"\nThe memory map is in {plot}.")
 
 
-def show_for_gpu(output: Output, name: str, mode: str, config: RunConfig, adapter: str | None) -> None:
+def show_for_gpu(
+    output: Output, name: str, mode: str, config: RunConfig, adapter: str | None, without: tuple[str, ...]
+) -> None:
     from tinygpt.cli.commands.gpu_program import gpu_as_data, lower_for, show_gpu
 
-    device, lowered = lower_for(config, adapter)
+    device, lowered = lower_for(config, adapter, without)
     if output.json:
         typer.echo(jsonlib.dumps(gpu_as_data(name, mode, device, lowered)))
     else:

@@ -18,8 +18,8 @@ from tinygpt.cli.options import option
 from tinygpt.cli.output import Output
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_RECIPE
-from tinygpt.running.settings import TrainSettings, read_settings
-from tinygpt.runs import RUNS, RunFolder, runs_in
+from tinygpt.jobs.settings import TrainSettings, read_settings
+from tinygpt.store.runs import RUNS, RunFolder, runs_in
 
 EXAMPLES = """Examples:
 

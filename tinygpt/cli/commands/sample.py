@@ -17,13 +17,13 @@ from tinygpt.cli.output import Output
 from tinygpt.cli.parts import Ablate, Scale, with_parts
 from tinygpt.cli.writers import JsonWriter, RawWriter, TextWriter, Writer
 from tinygpt.core.config import SampleConfig
+from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.run.contract import Engine, run_now
-from tinygpt.core.run.desk import ROWS, Desk, Ticket
-from tinygpt.core.run.sampler import generate
+from tinygpt.core.write.desk import ROWS, Desk, Ticket
+from tinygpt.core.write.sampler import generate
+from tinygpt.disk.files import read_limited
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
-from tinygpt.files import read_limited
 
 EXAMPLES = """Examples:
 
@@ -53,7 +53,7 @@ def sample(
     stop: Annotated[
         list[str] | None,
         option(
-            "--stop", help="end behind this text; \\n and \\x00 are understood; repeated: any of them", panel=SAMPLING
+            "--stop", help="stop after this text; \\n and \\x00 are understood; repeated: any of them", panel=SAMPLING
         ),
     ] = None,
     count: Annotated[
@@ -77,7 +77,7 @@ def sample(
     device: options.Device = None,
     threads: options.Threads = None,
 ) -> None:
-    """Let a model go on from a prompt."""
+    """Generate text from a prompt."""
     settings = sample_settings(stated, greedy)
     stops = tuple(stop_text(one) for one in stop or ())
     require_one_way(interactive=interactive, raw=raw, json=json, several=count > 1)
@@ -109,7 +109,7 @@ class Scribe:
 
     def write(self, prompt: bytes, writer: Writer, number: int = 0) -> bytes:
         """The text of that number; a stop that was asked for ends it."""
-        settings = self.settings.replace(seed=self.settings.seed + number)
+        settings = self.settings.of_text(number)
         writer.begin(prompt, settings)
         made = run_now(generate(self.player, self.ctx, prompt, settings, self.stops, writer.push, time.perf_counter))
         writer.finish()

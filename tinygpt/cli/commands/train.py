@@ -18,7 +18,7 @@ from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, FINE_TUNING, tuned
 from tinygpt.engines.select import changed
-from tinygpt.running.choices import Origin
+from tinygpt.jobs.choices import Origin
 
 EXAMPLES = """Examples:
 
@@ -93,13 +93,17 @@ def train(
     precision: options.Precision = None,
     compile: options.Compile = None,
     threads: options.Threads = None,
+    without: options.Without = None,
     json: Annotated[
         bool, option("--json", help="JSON lines of events on stdout, and nothing else", panel=options.OUTPUT)
     ] = False,
     log: Annotated[
         list[str] | None,
         option(
-            "--log", metavar="tensorboard|wandb", help="metrics there too, where it is installed", panel=options.OUTPUT
+            "--log",
+            metavar="tensorboard|wandb",
+            help="also log metrics to this tool, if installed",
+            panel=options.OUTPUT,
         ),
     ] = None,
     watch: Watched = None,
@@ -109,12 +113,12 @@ def train(
     """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
     from tinygpt.cli.journals import check_journals
     from tinygpt.cli.training import execute
-    from tinygpt.running.beginning import kept_name, new_job, open_base
+    from tinygpt.jobs.beginning import kept_name, new_job, open_base
 
     changes = {**stated, "sample": {}}
     for section, values in parse_assignments(assignments or []).items():
         changes[section].update(values)
-    machine = engine_changes(engine, device, precision, compile, threads)
+    machine = engine_changes(engine, device, precision, compile, threads, without=without)
     texts = TextFlags(data, file, budget, val_data, val_file)
     output = Output(json=json, quiet=quiet)
     asked = None

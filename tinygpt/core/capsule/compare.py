@@ -3,17 +3,20 @@
 The same engine gives the same bits. Another one adds up in another order, and its losses drift: over the first steps by
 less than DRIFT_LIMIT, which `tinygpt parity` holds all engines to. Later the two are like two roads to the same place:
 the losses of single steps part, their means over a stretch do not (docs/capsule.md has the measurement).
+
+What a capsule says of its engine is a stranger's word. So a replay calls it equal for equal bits alone; the claim only
+decides whether other bits refute it or prove nothing here.
 """
 
 from collections import namedtuple
 
 from tinygpt.core.capsule.content import Capsule, stride_of
+from tinygpt.core.engine.rate import Rate
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.op import bits_float, float_bits
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers import check_slots
-from tinygpt.core.run.rate import Rate
-from tinygpt.core.run.trainer import BLOCK_SECONDS
+from tinygpt.core.train.blocks import BLOCK_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,12 +26,17 @@ if TYPE_CHECKING:
 DRIFT_LIMIT = 0.001  # of the loss of a step, relative
 STRETCH = 50  # steps that are held to it, and over which losses are averaged behind them
 STRETCH_LIMIT = 0.01  # of such a mean
+SUMMED = 1e-5  # of a loss: what the order of its own sum may change, when all else is equal
 LEAST_TOLD = 1e-6  # of a drift
 NOT_ISOLATED = " (not cross-origin"  # how a remark begins that a tab's WebAssembly makes on itself
 
-# agree: whether the losses do;  equal: whether bit for bit;  text: a sentence or two;  steps: compared;  drift: the
-# largest, at step `at`.
-Verdict = namedtuple("Verdict", ("agree", "equal", "text", "steps", "drift", "at"))
+# What a replay can say: all that it compared is equal to the bit; it is close, as on another engine; it is not.
+EQUAL, UNPROVED, DIFFERENT = "equal", "unproved", "different"
+HEADS = {EQUAL: "Exactly equal.", UNPROVED: "Not proved on this engine.", DIFFERENT: "They do not agree."}
+
+# verdict: one of the three;  head, text: in words;  weights: whether those of the last step are equal, None where they
+# were not compared;  steps: compared;  drift: the largest, at step `at`.
+Verdict = namedtuple("Verdict", ("verdict", "head", "text", "weights", "steps", "drift", "at"))
 
 
 def drift(loss: float, other: float) -> float:
@@ -152,51 +160,54 @@ class Comparison:
 
     def verdict(self, weights: "str | None" = None) -> Verdict:
         """`weights`: the sha256 of those of the capsule's last step, where the replay has come to it."""
+        proved = None if weights is None else weights == self.capsule.weights
+        verdict, text = self.judgement(proved)
+        return Verdict(verdict, HEADS[verdict], text, proved, self.compared, self.any.drift, self.any.at)
+
+    def judgement(self, proved: "bool | None") -> "tuple[str, str]":
+        """The verdict and its reasons. `proved`: whether the weights at the end are equal, None: they are not known."""
         if self.compared == 0:
-            return Verdict(False, False, "No loss was compared: replay more steps.", 0, 0.0, 0)
-        equal = self.unequal == 0
-        if equal and self.same and weights not in (None, self.capsule.weights):
-            return self.judged(False, False, f"{self.told()}, but the weights at the end are others.")
-        if equal:
-            proved = weights == self.capsule.weights
-            return self.judged(
-                True, True, f"{self.told()}, and so are the weights at the end." if proved else f"{self.told()}."
-            )
+            return UNPROVED, "No loss was compared: replay more steps."
+        losses = "The loss matches" if self.compared == 1 else f"All {self.compared:,} losses match"
+        matched = f"{losses} the capsule exactly"
+        if self.unequal == 0:
+            if proved:
+                return EQUAL, f"{matched}, and so do the weights at the end."
+            if proved is None:
+                return EQUAL, f"{matched}. The weights were not compared: replay to the last step for that."
+            if self.same:
+                return DIFFERENT, f"{matched}, but the weights at the end differ, and the same engine gives equal ones."
+            return UNPROVED, f"{matched}, but the weights at the end differ. {self.others()}"
+        if proved and not self.any.drift < SUMMED:
+            return DIFFERENT, f"{values(self.any)}, but the weights at the end match exactly: its losses are false."
+        ending = "were not compared" if proved is None else "match exactly" if proved else "differ"
+        ending = f"The weights at the end {ending}."
         if self.same:
-            reason = "where the same engine gives the very same numbers"
-            return self.judged(False, False, f"The losses do not agree: {values(self.any)}, {reason}.")
+            return DIFFERENT, f"{values(self.any)}, and the same engine gives equal losses. {ending}"
         late = self.late.end(self.last)
         if not self.early.drift < DRIFT_LIMIT:
             reason = f"and another engine may be {100 * DRIFT_LIMIT:g} % off"
-            return self.judged(
-                False, False, f"The losses do not agree: {values(self.early)}, {reason}. {self.others()}"
-            )
+            return DIFFERENT, f"{values(self.early)}, {reason}. {ending} {self.others()}"
         if not late.drift < STRETCH_LIMIT:
             reason = f"on average over {STRETCH} steps, and another engine may be {100 * STRETCH_LIMIT:g} % off"
-            return self.judged(False, False, f"The losses do not agree: {values(late)} {reason}. {self.others()}")
+            return DIFFERENT, f"{values(late)} {reason}. {ending} {self.others()}"
         first = min(self.compared, STRETCH)
         text = f"The losses of {first} steps agree within {100 * DRIFT_LIMIT:g} % ({self.early.most()})"
         if self.compared > STRETCH:
             more = f"those of {self.compared - first:,} more on average within {100 * STRETCH_LIMIT:g} %"
             text += f", and {more} ({late.most()})"
-        return self.judged(True, False, f"{text}. {self.others()}")
-
-    def judged(self, agree: bool, equal: bool, text: str) -> Verdict:
-        return Verdict(agree, equal, text, self.compared, self.any.drift, self.any.at)
-
-    def told(self) -> str:
-        losses = "The loss is" if self.compared == 1 else f"All {self.compared:,} losses are"
-        return f"{losses} exactly what the capsule tells"
+        return UNPROVED, f"{text}. {ending} {self.others()}"
 
     def others(self) -> str:
         if self.here == self.there:
-            return f"This is TinyGPT {self.tinygpt}, and the run was made with {self.capsule.tinygpt}."
-        return f"Another engine adds up in another order: {self.here} here, {self.there or 'an unknown one'} there."
+            return f"This is TinyGPT {self.tinygpt}, and the capsule says that {self.capsule.tinygpt} made it."
+        return f"This is {self.here}, and the capsule says that {self.there or 'an unknown engine'} made it."
 
 
 def values(worst: Worst) -> str:
     mine, theirs = worst.pair
-    return f"at step {worst.at:,} it is {mine:.6f} here and {theirs:.6f} in the capsule, {percent(worst.drift)} off"
+    told = f"{mine:.6f} here and {theirs:.6f} in the capsule"
+    return f"At step {worst.at:,} the loss is {told}, {percent(worst.drift)} off"
 
 
 async def replay(

@@ -11,7 +11,7 @@ from tinygpt.core.corpus import check_corpus
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import as_loss
 from tinygpt.core.file.strict_json import json_object, parse_object, quoted, text_of, whole
-from tinygpt.core.run.schedule import learning_rate
+from tinygpt.core.optimizers.schedule import learning_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ TextFacts = namedtuple("TextFacts", ("name", "sha256", "bytes", "train", "budget
 TEXT_KEYS = ("name", "sha256", "bytes", "train", "budget")
 # lengths: [step, how many steps the run was to have behind it], from step 0 on; the last one is the config's.
 # tinygpt: the version that trained it;  device: what computed, in words;  steps: that were done;  losses: of the steps
-# 1, 1 + stride, ...;  weights: the sha256 of the last ones, as formats/checkpoint.py takes it.
+# 1, 1 + stride, ...;  weights: the sha256 of the last ones, as store/formats/checkpoint.py takes it.
 Capsule = namedtuple(
     "Capsule", ("tinygpt", "title", "config", "lengths", "text", "engine", "device", "steps", "losses", "weights")
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tinygpt.core.models.parameters import Parameter
-    from tinygpt.core.run.progress import Progress
+    from tinygpt.core.train.progress import Progress
 
     Json = dict[str, Any]
 

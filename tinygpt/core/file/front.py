@@ -12,7 +12,9 @@ from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.header import DTYPES, INT8, OUT_IN, array_bytes, decode_run, is_scaled, stored_bytes
 from tinygpt.core.file.strict_json import LONGEST_TEXT, json_object, parse_object, quoted, text_of, whole
-from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameters, tensor_count
+from tinygpt.core.file.tables import stored_rows, tables_bytes
+from tinygpt.core.models.parameters import Parameter, parameters, tensor_count
+from tinygpt.core.names import is_linear_weight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ NOT_FINITE = "holds NaN or infinity, so the model is of no use: its training has
 Piece = namedtuple("Piece", ("name", "at", "offset", "shape", "size", "turned", "scaled"))
 
 # slots: names of the vectors that follow w. sha256: "" where the file states none. pieces: in the file's order.
-Front = namedtuple("Front", ("version", "header", "run", "step", "sha256", "dtype", "slots", "pieces"))
+# stored_rows: how many rows of n-gram tables follow them (core/file/tables.py).
+Front = namedtuple("Front", ("version", "header", "run", "step", "sha256", "dtype", "slots", "pieces", "stored_rows"))
 
 
 def header_length(prefix: bytes, size: int) -> int:
@@ -86,6 +89,7 @@ def read_front(prefix: bytes, text: str, step_bytes: bytes, size: int) -> Front:
         dtype=dtype,
         slots=slots,
         pieces=pieces_of(order, arrays, dtype, layout != OUT_IN),  # no layout: the original wrote it, as [in, out]
+        stored_rows=stored_rows(header, run.config.model),
     )
 
 
@@ -110,16 +114,16 @@ def read_slots(header: "Json", model: ModelConfig, state_bytes: int, dtype: str)
     if stated_bytes is not None and whole(stated_bytes, "stateByteLength") != state_bytes:
         raise TinyGPTError(f"the header promises {stated_bytes} bytes of state, but {state_bytes} follow it")
     named = slot_names(header.get("slots"))
-    each = array_bytes(model, dtype)
+    each, rows = array_bytes(model, dtype), stored_rows(header, model)
     has_optimizer = header.get("includesOptimizerState")
     if has_optimizer is None:
-        has_optimizer = state_bytes == STEP_BYTES + (1 + len(named)) * each
+        has_optimizer = state_bytes == STEP_BYTES + (1 + len(named)) * each + tables_bytes(model, dtype, rows, True)
     if has_optimizer is not True and has_optimizer is not False:
         raise TinyGPTError(f"includesOptimizerState must be true or false, not {quoted(has_optimizer)}")
     slots = named if has_optimizer else ()
     if slots and dtype != "float32":
         raise TinyGPTError(f"a file in {dtype} holds weights alone, but this one has optimizer state")
-    expected = STEP_BYTES + (1 + len(slots)) * each
+    expected = STEP_BYTES + (1 + len(slots)) * each + tables_bytes(model, dtype, rows, len(slots) > 0)
     if state_bytes != expected:
         raise TinyGPTError(f"the config's model takes {expected} bytes of state, but {state_bytes} follow the header")
     return slots

@@ -9,10 +9,11 @@ from collections import namedtuple
 from tinygpt.core.config import SHAPE, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.strict_json import json_object, quoted, whole
-from tinygpt.core.models.parameters import block_rows, outer_rows, parameters
-from tinygpt.core.run.progress import LossHistory, Progress
+from tinygpt.core.file.tables import encode_tables, tables_bytes
+from tinygpt.core.models.parameters import parameters, total
 from tinygpt.core.settings import checked
 from tinygpt.core.text import whole_characters
+from tinygpt.core.train.progress import LossHistory, Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ RUN_KEYS = (
     "lora",
     "origin",
 )
-STATE_KEYS = ("manifest", "includesOptimizerState", "slots", "stateByteLength", "layout", "dtype", "sha256")
+STATE_KEYS = ("manifest", "includesOptimizerState", "slots", "stateByteLength", "layout", "dtype", "sha256", "tables")
 KEYS = RUN_KEYS + ("savedAt", "step") + STATE_KEYS
 
 # Everything of a checkpoint but its state. left_out: names of what was not understood.
@@ -118,25 +119,30 @@ def stored_bytes(shape: "Sequence[int]", dtype: str) -> int:
 
 def array_bytes(model: ModelConfig, dtype: str) -> int:
     """Of all weights, without a list of them: a stranger's config may name a giant."""
-    outer = sum([stored_bytes(row[1], dtype) for row in outer_rows(model)])
-    return outer + model.layers * sum([stored_bytes(row[1], dtype) for row in block_rows(model)])
+    return total(model, lambda shape: stored_bytes(shape, dtype))
 
 
-def encode_state(model: ModelConfig, slots: "Sequence[str]", digest: str, dtype: str = "float32") -> "Json":
-    """What stands in the header of the state, which has w and the slots; floatOffset counts floats behind the step."""
+def encode_state(
+    model: ModelConfig, slots: "Sequence[str]", digest: str, dtype: str = "float32", stored_rows: int = 0
+) -> "Json":
+    """What the header says of the state: w and the slots, and so many rows of n-gram tables. floatOffset counts floats
+    after the step."""
     arrays = 1 + len(slots)
     entries = []
     for row in parameters(model):
         entries.append({"name": row.name, "shape": list(row.shape), "floatOffset": arrays * row.offset})
-    return {
+    tables = tables_bytes(model, dtype, stored_rows, len(slots) > 0)
+    stated = {
         "manifest": entries,
         "includesOptimizerState": len(slots) > 0,
         "slots": list(slots),
-        "stateByteLength": 4 + arrays * array_bytes(model, dtype),
+        "stateByteLength": 4 + arrays * array_bytes(model, dtype) + tables,
         "layout": OUT_IN,
         "dtype": dtype,
         "sha256": digest,
     }
+    stated.update(encode_tables(model, stored_rows))
+    return stated
 
 
 class Decoder:

@@ -10,7 +10,8 @@ from collections import namedtuple
 
 from tinygpt.core.config import PROJECTIONS, LoraConfig, ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import Parameter, is_linear_weight, parameter_count, parameters
+from tinygpt.core.models.parameters import Parameter, parameter_count, parameters
+from tinygpt.core.names import is_linear_weight
 from tinygpt.core.rng import INIT, LORA_INIT
 
 WEIGHT = ".weight"

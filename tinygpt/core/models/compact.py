@@ -3,9 +3,9 @@ of the latter's rows, and what is no matrix, as floats in another."""
 
 from collections import namedtuple
 
+from tinygpt.core.models.layout import Layout, members
 from tinygpt.core.models.parameters import Parameter
 from tinygpt.core.ops.op import ALIGNMENT, Tensor
-from tinygpt.core.plan.layout import Layout
 
 SCALES = ".scales"
 TENSORS = {"int8": "i8", "float16": "f16"}  # of a file's dtypes, what its matrices are in programs
@@ -32,9 +32,9 @@ class Compact:
     def views(self) -> dict[str, Tensor]:
         """Every tensor by the name that programs have for it."""
         views = {}
-        for place in self.floats_layout.places:
+        for place in self.floats_layout.places + members(self.floats_layout):
             views[place.name] = self.floats.view(place.name, place.shape, place.start)
-        for place in self.packed_layout.places:
+        for place in self.packed_layout.places + members(self.packed_layout):
             view = self.packed.view(place.name, place.shape, place.start // self.per_float)
             view.scales = views.pop(place.name + SCALES, None)
             views[place.name] = view

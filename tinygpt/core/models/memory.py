@@ -1,29 +1,63 @@
 """The tensors that outlive a run."""
 
-from tinygpt.core.config import VOCAB, RunConfig
-from tinygpt.core.models.adapters import trained_parameters
+from tinygpt.core.config import VOCAB, ModelConfig, RunConfig
+from tinygpt.core.kinds import model_of
+from tinygpt.core.models.adapters import trained_count, trained_parameters
 from tinygpt.core.models.compact import Compact
-from tinygpt.core.models.parameters import parameters
+from tinygpt.core.models.layout import Layout, members
+from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.ops.sample import CHOICE_WORDS
 from tinygpt.core.optimizers import LIVE, optimizer_of
-from tinygpt.core.plan.layout import Layout
+
+TABLES, SQUARES = "tables", "table_squares"
+
+
+def table_shape(model: ModelConfig) -> "tuple[int, int]":
+    """Of the n-gram tables, one behind the other."""
+    return len(model.ngram_tables) * model.ngram_rows, model.ngram_width
+
+
+def table_floats(model: ModelConfig) -> int:
+    rows, width = table_shape(model)
+    return rows * width
+
+
+def weight_count(model: ModelConfig) -> int:
+    """All floats that a model is made of: its parameters, and its n-gram tables."""
+    return parameter_count(model) + table_floats(model)
+
+
+def state_floats(config: RunConfig, slots: int) -> int:
+    """Of all that is trained, with so many slots."""
+    count = (1 + slots) * trained_count(config)
+    if config.lora is None:
+        count += table_floats(config.model) + (table_shape(config.model)[0] if slots else 0)
+    return count
 
 
 class Memory:
-    """The tensors that outlive a run, shared by all programs of a model. What it trains on and is validated with has so
-    many bytes; it writes so many texts at once. If it says what weights are `compact` in, programs read them so.
+    """The tensors that outlive a run, shared by all programs of a model: for a training text of `train_bytes` and a
+    validation text of `val_bytes`, and for writing `texts` at once. With `compact`, weights are kept in that dtype. If
+    `merged`, linear maps of one input are side by side.
     """
 
     def __init__(
-        self, config: RunConfig, train_bytes: int = 0, val_bytes: int = 0, texts: int = 1, compact: str = ""
+        self,
+        config: RunConfig,
+        train_bytes: int = 0,
+        val_bytes: int = 0,
+        texts: int = 1,
+        compact: str = "",
+        merged: bool = True,
     ) -> None:
         model = config.model
         N = config.train.batch * model.ctx
-        self.layout = Layout(trained_parameters(config))  # of all that is trained
+        merged = merged or compact != ""
+        self.layout = Layout(trained_parameters(config), merged=merged)  # of all that is trained
         # What adapters stand on: it has neither gradients nor slots.
-        self.base_layout = None if config.lora is None else Layout(parameters(model))
+        self.base_layout = None if config.lora is None else Layout(parameters(model), merged=merged)
         self.base = None if self.base_layout is None else Tensor("base", (self.base_layout.size,), "frozen")
         optimizer = optimizer_of(config.train)
         size = (self.layout.size,)
@@ -57,9 +91,9 @@ class Memory:
         self.written = Tensor("written", (texts, model.ctx), "state", "i32")
         self.prompt_logits = Tensor("prompt_logits", (1, VOCAB), "output")
         self.next_logits = Tensor("next_logits", (texts, VOCAB), "output")
-        cached = (texts * model.ctx, model.d_model)
-        self.cache_k = [Tensor(f"cache_k.{i}", cached, "state") for i in range(model.layers)]
-        self.cache_v = [Tensor(f"cache_v.{i}", cached, "state") for i in range(model.layers)]
+        self.kept: list[Tensor] = model_of(model.kind).state(model, texts)  # what the model keeps of each text
+        self.state = {tensor.name: tensor for tensor in self.kept}
+        self.add_tables(config)
         self.weight = self.with_base(views(self.layout, self.weights, ""))
         self.live_weight = self.weight
         self.compact = Compact(parameters(model), compact) if compact else None
@@ -67,7 +101,23 @@ class Memory:
             self.weight = self.compact.views()
         if config.train.average:
             self.live_weight = self.with_base(views(self.layout, self.live, LIVE + "."))
-        self.grad = views(self.layout, self.grads, "d")  # of what is frozen, none
+        self.grad = views(self.layout, self.grads, "d")
+        if self.base_layout is not None:  # a pass takes out what writes these: they have no memory
+            self.grad.update(views(self.base_layout, Tensor("dbase", (self.base_layout.size,), "frozen"), "d"))
+
+    def add_tables(self, config: RunConfig) -> None:
+        """N-gram tables (ngrams.py): beside the flat vectors, for most of their rows are touched by no step."""
+        model, train = config.model, config.train
+        tables, N = model.ngram_tables, train.batch * model.ctx * train.grad_accum
+        G, W = len(tables), model.ngram_width
+        self.table_sizes = {"G": G, "E": model.ngram_rows, "W": W, "orders": sum([1 << n for n in tables])}
+        shape, trained = table_shape(model), G and config.lora is None
+        self.tables = Tensor(TABLES, shape, "table") if G else None
+        self.squares = Tensor(SQUARES, (shape[0],), "table") if trained else None
+        # What a step picked: rows, and the gradient of what was looked up there.
+        self.picked = Tensor("picked", (N, G), "state", "i32") if trained else None
+        self.dpicked = Tensor("dpicked", (N, G * W), "state") if trained else None
+        self.table_rates = Tensor("table_rates", (RING,), "input")
 
     def with_base(self, trained: dict[str, Tensor]) -> dict[str, Tensor]:
         """What is trained, and what it stands on."""
@@ -91,11 +141,12 @@ class Memory:
             self.choice,
             self.token,
         ]
-        rest += [self.position, self.cursor, self.written, self.prompt_logits, self.next_logits]
+        rest += [self.position, self.cursor, self.written, self.prompt_logits, self.next_logits, self.table_rates]
+        rest += [tensor for tensor in (self.tables, self.squares, self.picked, self.dpicked) if tensor is not None]
         base = [] if self.base is None else [self.base]
         if self.compact is not None:
             base = [self.compact.packed, self.compact.floats]
-        return self.flat() + base + rest + self.cache_k + self.cache_v
+        return self.flat() + base + rest + self.kept
 
     def flat(self) -> list[Tensor]:
         """Those over all that is trained."""
@@ -104,7 +155,11 @@ class Memory:
 
     def named_in(self, programs: list[Program], kept: "list[str]") -> list[Tensor]:
         """Those that these programs name, the weights as they are kept, and what else is to be."""
-        weights = ["weights", "base"] if self.compact is None else [self.compact.packed.name, self.compact.floats.name]
+        weights = (
+            ["weights", "base", TABLES]
+            if self.compact is None
+            else [self.compact.packed.name, self.compact.floats.name, TABLES]
+        )
         named = dict.fromkeys(kept + weights, True)
         for program in programs:
             for op in program.ops:
@@ -115,5 +170,6 @@ class Memory:
 
 
 def views(layout: Layout, flat: Tensor, prefix: str) -> dict[str, Tensor]:
-    """The tensors inside a flat vector, by name."""
-    return {place.name: flat.view(prefix + place.name, place.shape, place.start) for place in layout.places}
+    """The tensors inside a flat vector, by name: those that hold parameters, and the parameters that share one."""
+    places = layout.places + members(layout)
+    return {place.name: flat.view(prefix + place.name, place.shape, place.start) for place in places}

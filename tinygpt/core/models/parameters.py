@@ -1,12 +1,14 @@
 """The model's parameters: names, shapes, order, start values. Every engine and file follows this list."""
 
-import math
 from collections import namedtuple
 
-from tinygpt.core.config import PROJECTIONS, VOCAB, ModelConfig
+from tinygpt.core.config import ModelConfig
+from tinygpt.core.kinds import model_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Row = tuple[str, tuple[int, ...], float, float]  # name, shape, std, fill
 
 # offset: where the tensor starts in the flat vector of all parameters (in floats).
@@ -15,39 +17,6 @@ if TYPE_CHECKING:
 Parameter = namedtuple("Parameter", ("name", "shape", "offset", "size", "std", "fill", "decay"))
 
 INIT_STD = 0.02
-
-
-def outer_rows(model: ModelConfig) -> "list[Row]":
-    C = model.d_model
-    if model.kind == "bigram":
-        return [("token_embedding.weight", (VOCAB, VOCAB), INIT_STD, 0.0)]
-    rows: list[Row] = [("token_embedding.weight", (VOCAB, C), INIT_STD, 0.0)]
-    if model.positions == "learned":
-        rows.append(("position_embedding.weight", (model.ctx, C), INIT_STD, 0.0))
-    if model.norm_place == "pre":
-        rows += norm_rows(model, "ln_final")
-    if model.tied_head == "off":
-        rows.append(("lm_head.weight", (VOCAB, C), INIT_STD, 0.0))
-    return rows
-
-
-def block_rows(model: ModelConfig) -> "list[Row]":
-    """Of each block, without its name."""
-    if model.kind == "bigram":
-        return []
-    C, F = model.d_model, model.d_mlp
-    # Residual projections start smaller, so that the stream's variance does not grow with depth.
-    residual_std = INIT_STD / math.sqrt(2 * model.layers)
-    rows = norm_rows(model, "ln1")
-    for projection, width in (("q_proj", C), ("k_proj", model.kv_width), ("v_proj", model.kv_width)):
-        rows += linear_rows(model, "attn." + projection, width, C, INIT_STD)
-    rows += linear_rows(model, "attn.o_proj", C, C, residual_std)
-    rows += norm_rows(model, "ln2")
-    if model.activation == "swiglu":
-        rows += linear_rows(model, "mlp.fc_gate", F, C, INIT_STD)
-    rows += linear_rows(model, "mlp.fc_in", F, C, INIT_STD)
-    rows += linear_rows(model, "mlp.fc_out", C, F, residual_std)
-    return rows
 
 
 def norm_rows(model: ModelConfig, name: str) -> "list[Row]":
@@ -65,14 +34,26 @@ def linear_rows(model: ModelConfig, name: str, outputs: int, inputs: int, std: f
     return rows
 
 
+NGRAM_MAP = "ngram_proj"
+NGRAM_STD = INIT_STD  # of its start values
+
+
+def ngram_rows(model: ModelConfig) -> "list[Row]":
+    """The map from the rows of n-gram tables to the stream. The tables themselves are not among the parameters: see
+    ngrams.py."""
+    width = len(model.ngram_tables) * model.ngram_width
+    return [(NGRAM_MAP + ".weight", (model.d_model, width), NGRAM_STD, 0.0)] if width else []
+
+
 def size_of(shape: tuple[int, ...]) -> int:
     return shape[0] * (shape[1] if len(shape) == 2 else 1)
 
 
 def parameters(model: ModelConfig) -> list[Parameter]:
     """All parameters in the order of the model file."""
-    rows = outer_rows(model)
-    block = block_rows(model)
+    kind = model_of(model.kind)
+    rows = list(kind.outer_rows(model))
+    block = kind.block_rows(model)
     for layer in range(model.layers):
         rows += [(f"blocks.{layer}.{name}", shape, std, fill) for name, shape, std, fill in block]
 
@@ -86,21 +67,16 @@ def parameters(model: ModelConfig) -> list[Parameter]:
 
 
 def tensor_count(model: ModelConfig) -> int:
-    return len(outer_rows(model)) + model.layers * len(block_rows(model))
+    return total(model, lambda shape: 1)
 
 
 def parameter_count(model: ModelConfig) -> int:
     """How many floats, without a list of them: a stranger's config may name a giant."""
-    outer = sum([size_of(row[1]) for row in outer_rows(model)])
-    return outer + model.layers * sum([size_of(row[1]) for row in block_rows(model)])
+    return total(model, size_of)
 
 
-def is_linear_weight(name: str) -> bool:
-    """Whether a tensor is a linear map's matrix (an embedding is a table, not a map)."""
-    parts = name.split(".")
-    return parts[-1] == "weight" and parts[-2] in PROJECTIONS + ("lm_head",)
-
-
-def is_hidden_matrix(name: str) -> bool:
-    """Whether a tensor is a linear map's matrix inside a block: what Muon is for."""
-    return name.startswith("blocks.") and is_linear_weight(name)
+def total(model: ModelConfig, measure: "Callable[[tuple[int, ...]], int]") -> int:
+    """The sum of a measure over the shapes of all parameters."""
+    kind = model_of(model.kind)
+    outer = sum([measure(row[1]) for row in kind.outer_rows(model)])
+    return outer + model.layers * sum([measure(row[1]) for row in kind.block_rows(model)])

@@ -1,14 +1,15 @@
 """A model's parts that add to the residual stream, and the weights through which they do.
 
-`blocks.1.head.3` is a head, `blocks.1.attn` all heads of a block, `blocks.1.mlp` its MLP and `blocks.1` both. Each adds
-a linear map's output to the stream, so scaling that map's weights scales what the part adds, exactly, on every engine:
-a head's columns of o_proj (whose bias is no head's), or o_proj, or fc_out, with their biases.
+Each part adds a linear map's output to the stream, so scaling that map's weights scales what the part adds, exactly, on
+every engine: a head's columns of o_proj (whose bias belongs to no head), or all of a map with its bias.
 """
 
 from collections import namedtuple
 
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.kinds import model_of
+from tinygpt.core.models.model import WHOLE
 from tinygpt.core.models.parameters import parameters
 from tinygpt.core.names import chosen
 
@@ -17,27 +18,22 @@ Stretch = namedtuple("Stretch", ("offset", "rows", "width", "pitch"))
 
 
 def part_names(model: ModelConfig) -> "list[str]":
-    names = []
-    for i in range(0 if model.kind == "bigram" else model.layers):
-        block = f"blocks.{i}"
-        names += [block, block + ".attn"] + [f"{block}.head.{h}" for h in range(model.heads)] + [block + ".mlp"]
-    return names
+    return [part.name for part in model_of(model.kind).parts(model)]
 
 
 def stretches_of(model: ModelConfig, name: str) -> "list[Stretch]":
-    """The weights to scale with a part."""
-    block, _, kind = name.partition(".")[2].partition(".")
+    """The weights to scale with a part: some columns of a map, or all of it with its bias."""
     found = {row.name: row for row in parameters(model)}
+    (part,) = [part for part in model_of(model.kind).parts(model) if part.name == name]
     stretches = []
-    if kind.startswith("head."):
-        weight, D = found[f"blocks.{block}.attn.o_proj.weight"], model.head_size
-        return [Stretch(weight.offset + int(kind[5:]) * D, model.d_model, D, model.d_model)]
-    for branch, projection in (("attn", "attn.o_proj"), ("mlp", "mlp.fc_out")):
-        if kind in ("", branch):
-            for leaf in (".weight", ".bias"):
-                row = found.get(f"blocks.{block}.{projection}{leaf}")
-                if row is not None:
-                    stretches.append(Stretch(row.offset, 1, row.size, row.size))
+    for which, columns in part.maps:
+        weight, bias = found[which + ".weight"], found.get(which + ".bias")
+        if columns != WHOLE:
+            rows, pitch = weight.shape
+            stretches.append(Stretch(weight.offset + columns[0], rows, columns[1], pitch))
+            continue
+        for row in [weight] + ([] if bias is None else [bias]):
+            stretches.append(Stretch(row.offset, 1, row.size, row.size))
     return stretches
 
 
@@ -57,6 +53,6 @@ def scaled_parts(model: ModelConfig, ablate: "list[str]", scale: "list[str]") ->
         if factor - factor != 0:
             raise TinyGPTError(f"a part cannot be scaled by {factor}")
         if not names:
-            raise TinyGPTError("a bigram model has no parts to scale: it is one table")
+            raise TinyGPTError(f"a {model.kind} model has no parts to scale")
         result += [(name, factor) for name in chosen([pattern], names, "part")]
     return result

@@ -1,68 +1,56 @@
 """The programs of a model, by mode: what a step does, a validation, a byte of a text."""
 
 import struct
-from collections import namedtuple
 
-from tinygpt.core.config import VOCAB, RunConfig
-from tinygpt.core.corpus import validates
+from tinygpt.core.config import VOCAB, RunConfig, validates
+from tinygpt.core.kinds import model_of
 from tinygpt.core.models.adapters import start_purpose, trained_parameters
-from tinygpt.core.models.bigram import BigramDecode, BigramPrefill, BigramProgram
-from tinygpt.core.models.gpt import GptDecode, GptInspect, GptPrefill, GptProgram
+from tinygpt.core.models.layers import ModelProgram
 from tinygpt.core.models.memory import Memory, views
-from tinygpt.core.models.model import ModelProgram
+from tinygpt.core.models.ngrams import keep_recent, update_tables
 from tinygpt.core.ops.compact import READS, unpack
 from tinygpt.core.ops.op import Program, Tensor
 from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers import optimizer_of
-from tinygpt.core.plan.layout import merged_name
-from tinygpt.core.rng import BATCH, EVAL
+from tinygpt.core.rng import BATCH, EVAL, SHUFFLED_WINDOWS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHORT = "prefill_"  # before the number of bytes that a prefill looks at, where that is less than a window
 SHORTEST = 8
 
-# A model's programs: over whole windows, over some that are looked into, over a prompt, over one byte more.
-Model = namedtuple("Model", ("whole", "inspect", "prefill", "decode"))
-MODELS = {
-    "gpt": Model(GptProgram, GptInspect, GptPrefill, GptDecode),
-    "bigram": Model(BigramProgram, BigramProgram, BigramPrefill, BigramDecode),
-}
-
 
 def whole_windows(config: RunConfig, memory: Memory, mode: str, learns: bool) -> ModelProgram:
-    kind = MODELS[config.model.kind]
-    made = kind.inspect if mode == "inspect" else kind.whole
-    program: ModelProgram = made(mode, config, memory, config.train.batch, config.model.ctx, learns)
-    return program
+    return ModelProgram(mode, config, memory, config.train.batch, config.model.ctx, learns)
 
 
-def draw_windows(p: ModelProgram, text: Tensor, seed: int, purpose: int) -> None:
+def draw_windows(p: ModelProgram, text: Tensor, seed: int, purpose: int, parts: int = 0) -> None:
     memory = p.memory
     p.call(
         "draw_windows", corpus=text, counters=memory.counters, tokens=memory.tokens, targets=memory.targets,
-        B=p.B, T=p.T, bytes=text.shape[0], seed=seed, purpose=purpose,
+        B=p.B, T=p.T, bytes=text.shape[0], seed=seed, purpose=purpose, parts=parts,
     )  # fmt: skip
 
 
-def forward_and_backward(config: RunConfig, memory: Memory, mode: str, accumulate: int, fed: bool) -> Program:
-    """One batch, drawn from the training text or, if `fed`, written by the host.
-
-    `accumulate` 0 overwrites the gradients and the loss, 1 adds to them.
-    """
+def forward_and_backward(config: RunConfig, memory: Memory, mode: str, fed: bool) -> Program:
+    """One batch, drawn from the training text or, if `fed`, written by the host."""
     train = config.train
     p = whole_windows(config, memory, mode, learns=True)
     count = p.N * train.grad_accum
     if not fed:
-        draw_windows(p, memory.train_text, train.seed, BATCH)
-    logits = p.forward(memory.tokens)
+        parts = train.grad_accum if train.windows == SHUFFLED_WINDOWS else 0
+        draw_windows(p, memory.train_text, train.seed, BATCH, parts)
+    model = model_of(config.model.kind)
+    logits, saved = model.forward(p, memory.tokens)
     dlogits = p.rows("dlogits", VOCAB)
     p.call(
         "cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, dlogits=dlogits,
         N=p.N, V=VOCAB, count=count, smoothing=train.label_smoothing,
     )  # fmt: skip
-    p.call("mean_loss", losses=memory.losses, loss=memory.loss, N=p.N, accumulate=accumulate, count=count)
-    p.backward(memory.tokens, dlogits, accumulate)
-    if config.lora is not None:
-        p.drop_unread()  # gradients on their way to what is frozen
+    p.call("mean_loss", losses=memory.losses, loss=memory.loss, N=p.N, count=count)
+    model.backward(p, memory.tokens, dlogits, saved)
     return p
 
 
@@ -73,6 +61,8 @@ def add_update(p: Program, config: RunConfig, memory: Memory) -> None:
     )  # fmt: skip
     p.commit()
     optimizer_of(config.train).update(p, config, memory)
+    if memory.squares is not None:
+        update_tables(p, memory)
     if config.train.average:
         p.call(
             "average", live=memory.live, rates=memory.average_rates, counters=memory.counters, weights=memory.weights,
@@ -83,14 +73,14 @@ def add_update(p: Program, config: RunConfig, memory: Memory) -> None:
 
 def step_program(config: RunConfig, memory: Memory, fed: bool = False) -> Program:
     """A whole step of one batch."""
-    p = forward_and_backward(config, memory, "train_fed" if fed else "train", 0, fed)
+    p = forward_and_backward(config, memory, "train_fed" if fed else "train", fed)
     add_update(p, config, memory)
     return p
 
 
-def gradient_program(config: RunConfig, memory: Memory, accumulate: int) -> Program:
+def gradient_program(config: RunConfig, memory: Memory, mode: str) -> Program:
     """One batch of several in a step."""
-    p = forward_and_backward(config, memory, "accumulate" if accumulate else "gradient", accumulate, fed=False)
+    p = forward_and_backward(config, memory, mode, fed=False)
     p.commit()
     p.call("count", counters=memory.counters, which=1)
     return p
@@ -107,15 +97,17 @@ def loss_program(config: RunConfig, memory: Memory, mode: str) -> ModelProgram:
     p = whole_windows(config, memory, mode, learns=False)
     if mode == "validate":
         draw_windows(p, memory.val_text, config.train.seed, EVAL)
-    logits = p.forward(memory.tokens)
+    model = model_of(config.model.kind)
+    logits = model.inspect(p, memory.tokens) if mode == "inspect" else model.forward(p, memory.tokens)[0]
     p.call("cross_entropy", logits=logits, targets=memory.targets, losses=memory.losses, N=p.N, V=VOCAB, count=p.N)
     return p
 
 
 def likeliest_program(config: RunConfig, memory: Memory) -> Program:
-    """The likeliest byte behind each row of a batch that the host wrote."""
+    """The most likely byte after each row of a batch that the host wrote."""
     p = whole_windows(config, memory, "likeliest", learns=False)
-    p.call("likeliest", logits=p.forward(memory.tokens), best=memory.best, N=p.N, V=VOCAB)
+    logits, _ = model_of(config.model.kind).forward(p, memory.tokens)
+    p.call("likeliest", logits=logits, best=memory.best, N=p.N, V=VOCAB)
     return p
 
 
@@ -129,11 +121,17 @@ def validate_program(config: RunConfig, memory: Memory) -> Program:
     return p
 
 
-def writing_program(p: ModelProgram, tokens: Tensor, logits: Tensor, row: Tensor | None) -> Program:
-    """The byte drawn by the logits that follow the tokens, of text number `row` or of all."""
+def writing_program(
+    p: ModelProgram, tokens: Tensor, logits: Tensor, row: Tensor | None, keep: "Callable[[Program], None] | None"
+) -> Program:
+    """The byte drawn by the logits that follow `tokens`, of text number `row` or of all; then the model keeps what
+    outlives the run."""
     memory = p.memory
-    p.next_logits(tokens, logits)
     p.commit()
+    if keep is not None:
+        keep(p)
+    if memory.tables is not None:
+        keep_recent(p, memory, tokens, row)
     p.call(
         "sample", logits=logits, choice=memory.choice, row=row, written=memory.written, token=memory.token,
         position=memory.position, cursor=memory.cursor, room=memory.written.shape[1], N=logits.shape[0],
@@ -143,26 +141,29 @@ def writing_program(p: ModelProgram, tokens: Tensor, logits: Tensor, row: Tensor
 
 
 def prefill_program(config: RunConfig, memory: Memory, mode: str = "prefill") -> Program:
-    """Fill the cache of the text `row` from `prompt`, of which what lies behind its `position` does not count; the byte
-    after that. "prefill_8" looks at the first 8 bytes alone."""
+    """Read the `prompt` of the text `row` up to its `position`, and draw the byte after that. "prefill_8" looks at the
+    first 8 bytes only."""
     ctx = config.model.ctx
     rows = int(mode[len(SHORT) :]) if mode.startswith(SHORT) else ctx
     prompt = memory.prompt if rows == ctx else memory.prompt.view("prompt", (rows,), 0)
-    prefill = MODELS[config.model.kind].prefill(mode, config, memory, rows)
-    return writing_program(prefill, prompt, memory.prompt_logits, memory.row)
+    p = ModelProgram(mode, config, memory, 1, rows, learns=False)
+    keep = model_of(config.model.kind).prefill(p, prompt, memory.prompt_logits)
+    return writing_program(p, prompt, memory.prompt_logits, memory.row, keep)
 
 
 def decode_program(config: RunConfig, memory: Memory) -> Program:
-    """Of every text, read its `token`, at its `position`, and draw the byte after it, unless it is over."""
-    decode = MODELS[config.model.kind].decode(config, memory)
-    return writing_program(decode, memory.token, memory.next_logits, None)
+    """Read the `token` of every text, at its `position`, and draw the byte after it, unless the text is over."""
+    p = ModelProgram("decode", config, memory, 1, memory.texts, learns=False)
+    keep = model_of(config.model.kind).decode(p, memory.token, memory.next_logits)
+    return writing_program(p, memory.token, memory.next_logits, None, keep)
 
 
 def reset_program(config: RunConfig, memory: Memory) -> Program:
     """Start values, and an optimizer that has seen nothing."""
     p = init_program(config, memory)
     p.mode = "reset"
-    for slot in memory.slots:
+    tables = [memory.tables, memory.squares] if memory.squares is not None else []  # else they are the base's
+    for slot in memory.slots + [tensor for tensor in tables if tensor is not None]:
         p.call("constant", y=slot, P=slot.size, start=0, value=0.0)
     return p
 
@@ -194,7 +195,7 @@ def init_program(config: RunConfig, memory: Memory) -> Program:
     every = trained_parameters(config)
     for index in range(len(every)):
         row = every[index]
-        y = memory.weight[merged_name(row.name)]
+        y = memory.weight[memory.layout.holder[row.name]]
         start = starts[row.name] - y.start
         if row.std:
             high, low = struct.unpack(">II", struct.pack(">d", row.std))
@@ -214,13 +215,13 @@ PROGRAMS = {
     "unpack": unpack_program,
     "train": step_program,
     "train_fed": lambda config, memory: step_program(config, memory, fed=True),
-    "gradient": lambda config, memory: gradient_program(config, memory, 0),
-    "accumulate": lambda config, memory: gradient_program(config, memory, 1),
+    "gradient": lambda config, memory: gradient_program(config, memory, "gradient"),
+    "accumulate": lambda config, memory: gradient_program(config, memory, "accumulate"),
     "update": update_program,
     "validate": validate_program,
     "eval": lambda config, memory: loss_program(config, memory, "eval"),
     "inspect": lambda config, memory: loss_program(config, memory, "inspect"),
-    "gradients": lambda config, memory: forward_and_backward(config, memory, "gradients", 0, fed=True),
+    "gradients": lambda config, memory: forward_and_backward(config, memory, "gradients", fed=True),
     "likeliest": likeliest_program,
     "prefill": prefill_program,
     "decode": decode_program,
@@ -233,7 +234,8 @@ def step_modes(config: RunConfig) -> list[str]:
     return ["train"] if config.train.grad_accum == 1 else ["gradient", "accumulate", "update"]
 
 
-def program_of(mode: str, config: RunConfig, memory: Memory) -> Program:
+def plain_program(mode: str, config: RunConfig, memory: Memory) -> Program:
+    """As the model's text has it."""
     if mode.startswith(SHORT):
         return prefill_program(config, memory, mode)
     made: Program = PROGRAMS[mode](config, memory)
@@ -247,7 +249,7 @@ def short_prefills(config: RunConfig) -> list[str]:
 
 
 def prefill_for(length: int, planned: list[str]) -> str:
-    """Of the programs that are planned, the one that looks at the least bytes among which the prompt's are."""
+    """The shortest planned prefill that fits the prompt."""
     lengths = [int(mode[len(SHORT) :]) for mode in planned if mode.startswith(SHORT)]
     fitting = [rows for rows in lengths if rows >= length]
     return SHORT + str(min(fitting)) if fitting else "prefill"
@@ -257,7 +259,8 @@ WRITING = ["prefill", "decode"]
 UNPACK = "unpack"
 READING = WRITING + ["eval", "likeliest", UNPACK]  # what takes compact weights
 LOOKING = ["inspect", "gradients"]  # forward, and backward as well, on windows that the host wrote
-WATCHED = LOOKING + ["train", "train_fed", "gradient", "accumulate"]  # what has one name there has one shape
+LEARNING = ["gradients", "train", "train_fed", "gradient", "accumulate"]  # forward and backward
+WATCHED = ["inspect"] + LEARNING  # what has one name there has one shape
 
 
 def with_start(config: RunConfig, modes: list[str]) -> list[str]:

@@ -3,7 +3,9 @@
 tinygpt/kernels/ has the kernels themselves under the same stems, in NumPy, C++ and WGSL.
 """
 
+import tinygpt.core.ops.activation
 import tinygpt.core.ops.adamw
+import tinygpt.core.ops.add
 import tinygpt.core.ops.attention
 import tinygpt.core.ops.average
 import tinygpt.core.ops.compact
@@ -16,12 +18,14 @@ import tinygpt.core.ops.layernorm
 import tinygpt.core.ops.likeliest
 import tinygpt.core.ops.linear
 import tinygpt.core.ops.muon
+import tinygpt.core.ops.ngrams
 import tinygpt.core.ops.pick_row
 import tinygpt.core.ops.qk_norm
 import tinygpt.core.ops.record
 import tinygpt.core.ops.rmsnorm
 import tinygpt.core.ops.rotary
 import tinygpt.core.ops.sample
+import tinygpt.core.ops.scan
 import tinygpt.core.ops.sgd
 import tinygpt.core.ops.softcap
 import tinygpt.core.ops.swiglu

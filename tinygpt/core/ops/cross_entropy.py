@@ -30,4 +30,4 @@ declare(
     cross_entropy,
 )
 # loss[0] (+)= sum(losses) / count, the rows of a whole step
-declare("mean_loss", "losses -> loss+ | N accumulate count", "losses=N loss=1", mean_loss)
+declare("mean_loss", "losses -> loss+ | N accumulate=0 count", "losses=N loss=1", mean_loss)

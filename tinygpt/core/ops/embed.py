@@ -65,7 +65,7 @@ declare("embed", "tokens wte wpe? -> x | N T C", "tokens:i32=N wpe=T,C x=N,C", e
 # dwpe[t] (+)= sum over the batch of dx[b, t]
 declare(
     "embed_backward",
-    "tokens dx -> dwte++ dwpe?+ | N T V C accumulate tied",
+    "tokens dx -> dwte++ dwpe?+ | N T V C accumulate=0 tied",
     "tokens:i32=N dx=N,C dwte=V,C dwpe=T,C",
     embed_backward,
 )

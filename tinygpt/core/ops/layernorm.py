@@ -45,7 +45,7 @@ declare(
 # dx = dresidual + the gradient through the norm; dgain, dbias summed over rows, neither of a norm that is frozen
 declare(
     "layernorm_backward",
-    "dy x gain stats dresidual? -> dx dgain?+ dbias?+ | N C accumulate",
+    "dy x gain stats dresidual? -> dx dgain?+ dbias?+ | N C accumulate=0",
     "dy=N,C x=N,C gain=C stats=N,2 dresidual=N,C dx=N,C dgain=C dbias=C",
     layernorm_backward,
     scratch=lambda op: 2 * ROW_CHUNKS * op.dim("C"),

@@ -212,7 +212,7 @@ declare(
 # dweight[O,I] (+)= dy^T x;  dbias[O] (+)= sum over rows of dy
 declare(
     "linear_backward_weight",
-    "dy x -> dweight+ dbias?+ | N O I accumulate",
+    "dy x -> dweight+ dbias?+ | N O I accumulate=0",
     "dy=N/O x=N,I dweight=O,I dbias=O",
     linear_backward_weight,
     flops=matmul_flops,

@@ -77,9 +77,22 @@ class Kernel:
                 self.shapes[tensor] = axes.replace("/", ",").split(",")
             if "/" in axes:
                 self.apart.append(tensor)
+        # Of each axis, a number and the places of the dims that it is multiplied by: shapes are asked for often.
+        self.axes: dict[str, list[tuple[int, list[int]]]] = {}
+        for tensor in self.shapes:
+            self.axes[tensor] = [self.factors(product) for product in self.shapes[tensor]]
         self.dispatch = dispatch
         self.flops = flops
         self.scratch = scratch
+
+    def factors(self, product: str) -> "tuple[int, list[int]]":
+        number, places = 1, []
+        for factor in product.split("*"):
+            if factor in self.dims:
+                places.append(self.dims.index(factor))
+            else:
+                number *= int(factor)
+        return number, places
 
 
 def bare(word: str) -> str:
@@ -128,6 +141,7 @@ class Tensor:
     """A named array. `kind` says who owns it:
 
     weight, grad, slot (what an optimizer keeps): persistent, one entry per parameter that is trained;
+    table: rows that programs look up and step one by one, and what their optimizer keeps: persistent;
     frozen: the weights that adapters stand on, which the host writes and programs only read;
     compact: all weights, as a compact file keeps them, which the host writes and programs only read;
     corpus: a text that programs only read;
@@ -135,7 +149,7 @@ class Tensor:
     state: programs and host write it, and it lives from run to run;  temp: lives within a run.
     A view has no memory of its own: it lies `start` floats into the tensor `inside`. Rows lie `pitch` floats apart:
     side by side, but for those of a slice of columns. `size` is in floats: four of a "u8" or "i8" tensor are one.
-    What an "i8" tensor's rows stand for is they times their `scales`, another tensor.
+    The values of an "i8" tensor's row are its integers times the row's entry in `scales`, another tensor.
     """
 
     def __init__(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> None:
@@ -203,13 +217,12 @@ class Op:
         if name not in self.declared.shapes:
             tensor = self.tensor(name)
             return tensor.shape if tensor is not None else ()
-        return tuple([self.axis(axis) for axis in self.declared.shapes[name]])
-
-    def axis(self, product: str) -> int:
-        total = 1
-        for factor in product.split("*"):
-            total *= self.dim(factor) if factor in self.declared.dims else int(factor)
-        return total
+        shape = []
+        for total, places in self.declared.axes[name]:
+            for place in places:
+                total *= self.dims[place]
+            shape.append(total)
+        return tuple(shape)
 
     def tensor(self, name: str) -> Tensor | None:
         return self.tensors[self.declared.tensors.index(name)]
@@ -249,6 +262,21 @@ class Op:
             return self.declared.updated
         return self.declared.tied if self.declared.tied and self.dim("tied") else []
 
+    def arguments(self) -> "dict[str, Tensor | int | float | None]":
+        """By name, as `op_of` takes them: without tensors that are absent and numbers that it would fill in."""
+        given: dict[str, Tensor | int | float | None] = {}
+        for name in self.declared.tensors:
+            if self.tensor(name) is not None:
+                given[name] = self.tensor(name)
+        for name in self.declared.dims:
+            given[name] = self.dim(name)
+        for name in self.declared.scalars:
+            given[name] = self.scalar(name)
+        for name in self.declared.defaults:
+            if given[name] == self.declared.defaults[name]:
+                given.pop(name)
+        return given
+
     def flops(self) -> int:
         return self.declared.flops(self) if self.declared.flops is not None else 0
 
@@ -267,6 +295,24 @@ class Op:
         return f"{outside} = {self.kernel}({inside})"
 
 
+def op_of(kernel: str, arguments: "dict[str, Tensor | int | float | None]") -> Op:
+    """A call; every name of its signature must be given, but for absent tensors and defaults."""
+    declared = KERNELS[kernel]
+    for name in declared.defaults:
+        arguments.setdefault(name, declared.defaults[name])
+    tensors: list[Tensor | None] = []
+    for name in declared.tensors:
+        tensor = arguments.pop(name, None)
+        if tensor is None and name not in declared.optional:
+            raise TinyGPTError(f"a program calls {kernel} without its tensor '{name}'; this is a bug")
+        tensors.append(tensor)  # type: ignore[arg-type]
+    dims = [arguments.pop(name) for name in declared.dims]
+    scalars = [float_bits(arguments.pop(name)) for name in declared.scalars]  # type: ignore[arg-type]
+    if arguments:
+        raise TinyGPTError(f"a program calls {kernel} with '{sorted(arguments)[0]}', which it does not take")
+    return Op(kernel, tensors, dims, scalars)  # type: ignore[arg-type]
+
+
 class Program:
     """The ops of one mode, in order, and the tensors they name."""
 
@@ -274,7 +320,7 @@ class Program:
         self.mode = mode
         self.ops: list[Op] = []
         self.tensors: list[Tensor] = []
-        self.committed = 0  # the ops before this one write nothing that outlives a run: until then it can be abandoned
+        self.committed = 0  # ops before this one leave weights and states alone: until then a run can be abandoned
 
     def tensor(self, name: str, shape: tuple[int, ...], kind: str = "temp", dtype: str = "f32") -> Tensor:
         tensor = Tensor(name, shape, kind, dtype)
@@ -282,32 +328,8 @@ class Program:
         return tensor
 
     def call(self, kernel: str, **arguments: "Tensor | int | float | None") -> None:
-        """Append a kernel call; every name of its signature must be given, but for absent tensors and defaults."""
-        declared = KERNELS[kernel]
-        for name in declared.defaults:
-            arguments.setdefault(name, declared.defaults[name])
-        tensors: list[Tensor | None] = []
-        for name in declared.tensors:
-            tensor = arguments.pop(name, None)
-            if tensor is None and name not in declared.optional:
-                raise TinyGPTError(f"a program calls {kernel} without its tensor '{name}'; this is a bug")
-            tensors.append(tensor)  # type: ignore[arg-type]
-        dims = [arguments.pop(name) for name in declared.dims]
-        scalars = [float_bits(arguments.pop(name)) for name in declared.scalars]  # type: ignore[arg-type]
-        if arguments:
-            raise TinyGPTError(f"a program calls {kernel} with '{sorted(arguments)[0]}', which it does not take")
-        self.ops.append(Op(kernel, tensors, dims, scalars))  # type: ignore[arg-type]
-
-    def drop_unread(self) -> None:
-        """Leave out the ops that write nothing but what no op behind them reads."""
-        read: dict[str, bool] = {}
-        kept = []
-        for op in reversed(self.ops):
-            if [tensor for tensor in op.writes() if tensor.kind != "temp" or tensor.root().name in read]:
-                kept.append(op)
-                for tensor in op.reads():
-                    read[tensor.root().name] = True
-        self.ops = list(reversed(kept))
+        """Append a kernel call."""
+        self.ops.append(op_of(kernel, arguments))
 
     def written(self) -> "list[Tensor]":
         """Of the tensors that it names, those that an op writes."""

@@ -18,7 +18,7 @@ declare("rmsnorm", "x gain -> y rstd | N C | eps", "x=N,C gain=C y=N,C rstd=N", 
 # dx = dresidual + the gradient through the norm; dgain summed over rows, but of a norm that is frozen
 declare(
     "rmsnorm_backward",
-    "dy x gain rstd dresidual? -> dx dgain?+ | N C accumulate",
+    "dy x gain rstd dresidual? -> dx dgain?+ | N C accumulate=0",
     "dy=N,C x=N,C gain=C rstd=N dresidual=N,C dx=N,C dgain=C",
     rmsnorm_backward,
     scratch=lambda op: ROW_CHUNKS * op.dim("C"),

@@ -15,9 +15,9 @@ def swiglu_backward(op: Op, target: Target) -> list[Dispatch]:
 def dispatch(op: Op, reads: str, writes: str, target: Target) -> list[Dispatch]:
     wide = width(op.dim("F"))
     grid = flat_grid(op.dim("N") * op.dim("F") // wide, target.device)
-    return [
-        Dispatch(texts("swiglu", wide), op.kernel, bound(op, reads), bound(op, writes), dims(op, "N F"), grid),
-    ]
+    files = texts("swiglu", wide)
+    files.insert(len(files) - 1, "sigmoid.wgsl")
+    return [Dispatch(files, op.kernel, bound(op, reads), bound(op, writes), dims(op, "N F"), grid)]
 
 
 # y = silu(gate) * up with silu(g) = g sigmoid(g); gate is the first F columns of gate_up, up the others

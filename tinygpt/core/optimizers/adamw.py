@@ -2,7 +2,7 @@
 
 from tinygpt.core.ops.flat import part
 from tinygpt.core.optimizers.optimizer import Optimizer
-from tinygpt.core.run.schedule import learning_rate
+from tinygpt.core.optimizers.schedule import learning_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

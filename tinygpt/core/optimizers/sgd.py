@@ -1,7 +1,7 @@
 """Stochastic gradient descent with momentum and decoupled weight decay."""
 
 from tinygpt.core.optimizers.optimizer import Optimizer
-from tinygpt.core.run.schedule import learning_rate
+from tinygpt.core.optimizers.schedule import learning_rate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

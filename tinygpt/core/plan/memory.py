@@ -1,13 +1,13 @@
 """The arena: every tensor gets its place before anything runs, by the time it is alive.
 
 Persistent tensors (weights, gradients, the optimizer's slots, inputs, outputs, caches) come first. A temporary one
-lives from the op that writes it to the last that reads it, and may lie where one lay that is dead.
+lives from the op that writes it to the last that reads it, and may reuse the place of one that is no longer needed.
 The programs of a model never run at once, so their temporaries share one stretch.
 """
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.layout import LINE, aligned
 from tinygpt.core.ops.op import Program, Tensor
-from tinygpt.core.plan.layout import LINE, aligned
 
 # first, last: the ops between which a tensor is alive, both included.
 # start: its place in the arena, in floats; always a multiple of LINE.
@@ -48,7 +48,7 @@ class Plan:
 def lifetimes(program: Program, scratch: list[Tensor | None]) -> list[Slot]:
     """A slot for each temporary of the program, and for the scratch of each op (alive in that op alone).
 
-    A view keeps alive what it is of.
+    A view keeps the tensor alive that it is a part of.
     """
     by_name: dict[str, Slot] = {}
     slots = []

@@ -4,9 +4,10 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.models.programs import WATCHED, program_of
+from tinygpt.core.models.programs import WATCHED
 from tinygpt.core.names import matches_any
 from tinygpt.core.ops.op import Program, Tensor
+from tinygpt.core.passes import MERGE, program_of
 from tinygpt.core.plan.verify import MAX_DIM, verify
 
 WATCH = "@"  # before the name of a temporary tensor that is watched
@@ -43,16 +44,19 @@ class MadePrograms:
         watched: "tuple[str, ...]" = (),
         texts: int = 1,
         compact: str = "",
+        without: "tuple[str, ...]" = (),
     ) -> None:
         """`kept` are tensors that have a place though no program names them. `watched` are names, with * for anything:
         what a run leaves in such tensors can be read when it is over. So many `texts` are written at once. Weights are
-        read as floats, or as a `compact` file of that dtype keeps them."""
+        read as floats, or as a `compact` file of that dtype keeps them. Programs do `without` some passes."""
         check_sizes(config)
         self.modes = modes
-        self.memory = Memory(config, train_bytes, val_bytes, texts, compact)
+        self.memory = Memory(config, train_bytes, val_bytes, texts, compact, merged=MERGE not in without)
         self.planned = modes + self.besides(config, modes)
-        self.programs: dict[str, Program] = {mode: program_of(mode, config, self.memory) for mode in self.planned}
+        self.without = without
+        self.programs: dict[str, Program] = {}
         for mode in self.planned:
+            self.programs[mode] = program_of(mode, config, self.memory, without)
             verify(self.programs[mode])
         self.tensors = self.memory.named_in([self.programs[mode] for mode in modes], list(kept))
         self.tensors += self.outlive([self.programs[mode] for mode in modes if mode in WATCHED], watched)

@@ -15,44 +15,57 @@ def fail(program: Program, index: int, what: str) -> None:
 def verify(program: Program) -> None:
     """Dims are positive and fit 32 bits, sizes agree with dims, views are such as their kernels take, nothing temporary
     is read before it is written, and a model's state is written only by what a program commits to."""
-    written: dict[str, bool] = {}
+    written: dict[str, int] = {}  # by temporary or view of it, how many of its floats
     for index in range(len(program.ops)):
         op = program.ops[index]
-        for name in op.declared.dims:
-            low = 1 if name.isupper() or name in COUNTS else 0
-            high = 2**32 - 1 if name in ANY_WORD else MAX_DIM
-            if not low <= op.dim(name) <= high:
-                fail(program, index, f"{name} is {op.dim(name)}")
-        for name in op.declared.shapes:
-            tensor = op.tensor(name)
-            shape = op.shape(name)
-            if tensor is not None and elements(tensor.shape) != elements(shape):
-                fail(program, index, f"{name} is {tensor!r}, not {list(shape)}")
-        for name in op.declared.tensors:
-            check_view(program, index, name)
+        for place in range(len(op.dims)):
+            dim, name = op.dims[place], op.declared.dims[place]
+            if not 1 <= dim <= MAX_DIM and not is_other(dim, name):
+                fail(program, index, f"{name} is {dim}")
+        for place in range(len(op.tensors)):
+            tensor, name = op.tensors[place], op.declared.tensors[place]
+            if tensor is None:
+                continue
+            if name in op.declared.axes:
+                shape = op.shape(name)
+                if tensor.shape != shape and elements(tensor.shape) != elements(shape):
+                    fail(program, index, f"{name} is {tensor!r}, not {list(shape)}")
+            if tensor.inside is not None:
+                check_view(program, index, name, tensor, tensor.inside)
         for tensor in op.reads():
-            if tensor.kind == "temp" and tensor.root().name not in written:
+            if tensor.kind == "temp" and not is_written(tensor, written):
                 fail(program, index, f"{tensor.name} is read before it is written")
         for tensor in op.writes():
             root = tensor.root()
             if tensor.kind == "temp":
-                if tensor.size < root.size and root.name not in written:
-                    fail(program, index, f"{tensor.name} is written before all of {root.name} was")
-                written[root.name] = True
+                if tensor is not root and tensor.name not in written:  # columns may be written one after the other
+                    written[tensor.name] = tensor.size
+                    written[root.name] = written.get(root.name, 0) + tensor.size
+                elif tensor is root:
+                    written[root.name] = root.size
             elif tensor.kind in ("input", "corpus", "frozen", "compact"):
                 fail(program, index, f"{tensor.name} is the host's to write")
-            elif tensor.kind in ("weight", "slot") and index < program.committed:
+            elif tensor.kind in ("weight", "slot", "table") and index < program.committed:
                 fail(program, index, f"{tensor.name} is written while the run can still be abandoned")
         aliased(program, index, op)
 
 
-def check_view(program: Program, index: int, name: str) -> None:
+def is_written(tensor: Tensor, written: "dict[str, int]") -> bool:
+    """Whether all of it was written: as such, or as part of what it is a view of."""
+    root = tensor.root()
+    return written.get(root.name, 0) >= root.size or written.get(tensor.name, 0) >= tensor.size
+
+
+def is_other(dim: int, name: str) -> bool:
+    """Whether this dim may be 0, or any word."""
+    if name in ANY_WORD:
+        return 0 <= dim < 2**32
+    return dim == 0 and not name.isupper() and name not in COUNTS
+
+
+def check_view(program: Program, index: int, name: str, tensor: Tensor, root: Tensor) -> None:
     """It lies inside of what it is of, and as its kernel can take it."""
-    op = program.ops[index]
-    tensor = op.tensor(name)
-    if tensor is None or tensor.inside is None:
-        return
-    root, whole = tensor.inside, tensor.span() == tensor.size
+    op, whole = program.ops[index], tensor.span() == tensor.size
     if tensor.start < 0 or tensor.start + tensor.span() > root.size:
         fail(program, index, f"{name} is {tensor!r}, which does not lie inside of {root!r}")
     if tensor.pitch < tensor.shape[-1]:

@@ -38,11 +38,7 @@ def taught(base: RunConfig, lora: "Json") -> RunConfig:
 
 
 def teaching(request: str) -> str:
-    """Of {"config", "lora"}, a model's and adapters': what can be chosen and what that comes to.
-
-    JSON: `usual` settings, `projections` that the model has, numbers that are `trained` and those that stay; `problem`
-    is a sentence on what cannot be.
-    """
+    """What can be chosen for adapters of a model, and what that comes to."""
     asked = json.loads(request)
     base = run_config_of(asked["config"])
     told = {"usual": taught(base, {}).as_dict(), "projections": projections_of(base.model), "trained": 0}

@@ -1,17 +1,17 @@
-"""So many seconds in a browser tab: which run makes the most of them. What crosses is JSON, as in session.py."""
+"""Which run makes the most of a number of seconds in a browser tab."""
 
 import json
 
-from tinygpt.core.budget.choose import Asked, Option, Survey, sizes
-from tinygpt.core.budget.facts import option_facts, verdict
-from tinygpt.core.budget.hardness import LEARNED, SCORED, hardness_of, places
-from tinygpt.core.budget.law import RECIPE, Prediction, TextFacts
-from tinygpt.core.budget.pace import Pace
+from tinygpt.core.advice.choose import Asked, Option, Survey, sizes
+from tinygpt.core.advice.facts import option_facts, verdict
+from tinygpt.core.advice.hardness import LEARNED, SCORED, hardness_of, places
+from tinygpt.core.advice.law import RECIPE, Prediction, TextFacts
+from tinygpt.core.advice.pace import Pace
 from tinygpt.core.config import SampleConfig, TrainConfig
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
-from tinygpt.core.tab.engine import Held, TabEngine, TabMachine
+from tinygpt.core.tab.engine import Held, TabMachine, tab_engine
 from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
@@ -26,11 +26,7 @@ class Stopped(Exception):
 
 
 class Budget:
-    """Measures, chooses, and states the run as a session's request has it.
-
-    The request: seconds, from when `choose` is called; bytes of the corpus; `presets` to choose from (absent: all that
-    the law knows) and `changes`, settings that stay as they are; `device` as in a session's.
-    """
+    """Measures, chooses, and states the run as a session's request has it. The time begins when `choose` is called."""
 
     def __init__(self, request: str) -> None:
         asked = json.loads(request)
@@ -43,23 +39,19 @@ class Budget:
         self.page: Any = None
 
     def wanted(self) -> str:
-        """[[start, size], ...] of the training part and of the held-out part: what is looked at to judge the text."""
+        """What is looked at to judge the text, of the training part and of the held-out part."""
         return json.dumps([places(self.train_bytes, LEARNED), places(self.val_bytes, SCORED)])
 
     async def choose(self, page: "Any", train: "Any", val: "Any", pieces: str) -> str:
-        """`pieces` are the bytes that are wanted, as numbers. Every size that was measured is told of by an event.
-
-        JSON: `request` has what a session is asked for beside its text, `chosen` the facts of that run; or the sentence
-        of an error, or `stopped`.
-        """
+        """`pieces` are the bytes that are wanted. An event reports every size that was measured."""
         self.page = self.machine.page = page
         began = float(page.now())
         try:
             learned, scored = [[bytes(piece) for piece in part] for part in json.loads(pieces)]
             text = TextFacts(self.train_bytes, hardness_of(learned, scored))
 
-            async def opened(run: "RunConfig") -> TabEngine:
-                engine = TabEngine(run, self.machine, None)
+            async def opened(run: "RunConfig") -> "Any":
+                engine = tab_engine(run, self.machine, None)
                 await engine.load_corpus(Held(train, self.train_bytes), Held(val, self.val_bytes))
                 return engine
 
@@ -92,6 +84,7 @@ def request_of(option: Option, text: TextFacts, deadline: float) -> "dict[str, A
             "aside": option.aside,
             "end": option.end,
             "allSteps": option.all_steps,
+            "sampled": option.sampled,
         },
     }
 
@@ -103,7 +96,8 @@ class Timed:
         self.deadline = budget["deadline"]
         self.text = TextFacts(*budget["text"])
         prediction = Prediction(*budget["prediction"])
-        self.option = Option(name, run, prediction, None, budget["aside"], budget["end"], budget["allSteps"])
+        times = budget["aside"], budget["end"], budget["allSteps"], budget["sampled"]
+        self.option = Option(name, run, prediction, None, *times)
 
     def pace(self, now: float) -> Pace:
         return Pace(now, self.deadline, self.option)

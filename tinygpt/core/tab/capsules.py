@@ -1,5 +1,4 @@
-"""Capsules in a browser tab: one is made of a run that is kept, and one is replayed. What crosses is JSON, as in
-session.py; web/src/engine/capsules.ts is the other side."""
+"""Capsules in a browser tab: one is made of a run that is kept, and one is replayed."""
 
 import json
 
@@ -17,8 +16,8 @@ from tinygpt.core.capsule.content import (
 from tinygpt.core.config import run_config_of
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState, check_depth
+from tinygpt.core.models.memory import state_floats
+from tinygpt.core.tab.engine import Held, TabMachine, TabState, check_depth, tab_engine
 from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
@@ -27,11 +26,7 @@ if TYPE_CHECKING:
 
 
 def made(request: str) -> str:
-    """Of {"title", "text", "config", "step", "tokensSeen", "engine", "devices", "weights", "rows", "retimed"}:
-    {"capsule"}, or {"error"}.
-
-    A row is a step with its loss and rate; `retimed` has steps behind which the run had another length, with both.
-    """
+    """`rows` has each step with its loss and rate; `retimed` steps from which it had another length, with both."""
     asked = json.loads(request)
     config = run_config_of(asked["config"])
     if config.lora is not None:
@@ -66,12 +61,7 @@ def one_device(devices: "list[str]") -> str:
 
 
 class Replay:
-    """A stretch of a capsule's run on an engine of its own.
-
-    The request: `capsule`, as JavaScript's JSON reader took it; `from`, a file of the run as tab/file.py states it,
-    with its `name` (none: its start); `steps` to replay (none: all that are left); of the GPU to plan for `device`,
-    else WebAssembly is.
-    """
+    """A stretch of a capsule's run on an engine of its own. The capsule is one that JavaScript's JSON reader took."""
 
     def __init__(self, request: str) -> None:
         asked = json.loads(request)
@@ -79,7 +69,7 @@ class Replay:
         check_depth(self.capsule.config.model)
         self.first = 0  # the step that it begins behind
         self.slots = 0  # vectors beside the weights that it begins with; without any, with start values
-        begun = asked.get("from")
+        begun = asked.get("origin")
         if begun is not None:
             require_start(self.capsule, begun["name"], run_config_of(begun["config"]).model, begun["slots"])
             self.first, self.slots = begun["progress"]["step"], len(begun["slots"])
@@ -106,7 +96,7 @@ class Replay:
         )
 
     def stops(self, runs: str) -> str:
-        """Of runs as the library has them, where this one can be begun behind: {"run", "title", "step"} each."""
+        """The kept states, among the library's runs, that this one can begin with."""
         found = []
         for run in json.loads(runs):
             for stop in run["stops"] if self.is_of(run) else []:
@@ -128,19 +118,16 @@ class Replay:
         require_text(self.capsule, sha256, size)
 
     async def run(self, page: "Any", text: "Any", state: "Any") -> str:
-        """`text` is the part that is trained on, `state` what it begins with (null: start values). Every block is told
-        of by an event.
-
-        JSON: the verdict, or the sentence of an error.
-        """
+        """`text` is the part that is trained on, `state` what it begins with (null: start values). An event reports
+        every block."""
         self.page = self.machine.page = page
         capsule = self.capsule
         try:
             begun = None
             if self.slots:
-                size = 4 * (1 + self.slots) * parameter_count(capsule.config.model)
+                size = 4 * state_floats(capsule.config, self.slots)
                 begun = TabState(self.first, Held(state, size))
-            engine = TabEngine(capsule.config, self.machine, begun)
+            engine = tab_engine(capsule.config, self.machine, begun)
             await engine.load_corpus(Held(text, capsule.text.train), Held(page.zeros(0), 0))
             comparison = Comparison(capsule, __version__, engine.describe())
 
@@ -151,8 +138,8 @@ class Replay:
             page.emit(json.dumps({"event": "replaying", "engine": engine.describe(), "steps": self.last}))
             reached = await replay(engine, capsule.lengths, self.first, self.last, page.now, told)
             whole = reached == capsule.steps
-            weights = await page.digest(json.dumps(engine.vector_places("weights"))) if whole else None
+            weights = await page.digest(json.dumps(engine.memory.state_places())) if whole else None
             verdict = comparison.verdict(None if weights is None else str(weights))
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})
-        return json.dumps({"agree": verdict.agree, "equal": verdict.equal, "text": verdict.text})
+        return json.dumps({"verdict": verdict.verdict, "head": verdict.head, "text": verdict.text})

@@ -1,29 +1,30 @@
 """Core's own engine over a player that JavaScript holds.
 
 Small memory crosses as hexadecimal digits, which cost MicroPython a tenth of what numbers in JSON do; the corpus, the
-weights and the file's bytes stay in JavaScript, and Python holds their handles. web/src/engine/python.ts is the other
-side.
+weights and the file's bytes stay in JavaScript, and Python holds their handles.
 """
 
 import gc
 import json
 
 from tinygpt.core.config import ModelConfig, RunConfig
+from tinygpt.core.engine.contract import Player
+from tinygpt.core.engine.machine import Machine
+from tinygpt.core.engine.memory import PlannedMemory, States
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import trained_count
+from tinygpt.core.models.memory import SQUARES, TABLES
 from tinygpt.core.optimizers import slot_names
 from tinygpt.core.plan.cpu.lowering import COMPACT, Lowered
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.plan.gpu.playbook import device_of
-from tinygpt.core.run.contract import Player
-from tinygpt.core.run.engine import ProgramEngine
-from tinygpt.core.run.machine import Machine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tinygpt.core.run.contract import Places
+    from tinygpt.core.engine.contract import Places
 
 
 UNLESS_SAID = {"train_bytes": 0, "val_bytes": 0, "watched": (), "texts": 1, "compact": ""}  # as programs are planned
@@ -97,7 +98,9 @@ class TabPlayer(Player):
 class TabMachine(Machine):
     """Plans for WebAssembly, or for the GPU whose facts it is given."""
 
-    def __init__(self, device: "dict[str, Any] | None") -> None:
+    def __init__(self, device: "dict[str, Any] | None", keeps_slots: bool = True) -> None:
+        """`keeps_slots`: a model that only writes has memory for the optimizer's state, too: it may train later."""
+        self.keeps_slots = keeps_slots
         self.name = "wasm" if device is None else "webgpu"
         self.starts = "reset" if device is None else ""
         self.compact = COMPACT if device is None else ()
@@ -112,8 +115,7 @@ class TabMachine(Machine):
         return self.planned[1]
 
     def lowered(self, config: RunConfig, modes: list[str], how: "dict[str, Any]") -> "Any":
-        # Of floats even where a model only writes: it may go on to train.
-        kept = () if how["compact"] else slot_names(config.train)
+        kept = () if how["compact"] or not self.keeps_slots else slot_names(config.train) + (SQUARES,)
         if self.device is None:
             return Lowered(config, modes, kept=kept, **how)
         device = device_of(self.device)
@@ -138,50 +140,37 @@ class TabMachine(Machine):
         return Held(self.page.zeros(size), size)
 
 
-class TabEngine(ProgramEngine):
-    """States stay in JavaScript."""
+class HeldStates(States):
+    """States stay in JavaScript. The file's reader, or the run before, has checked them."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        machine: TabMachine,
-        state: "TabState | None",
-        session: "Any" = None,
-        base: "Held | None" = None,
-    ) -> None:
-        """`session` attends to the page's wishes; none of them concerns a model that is only tried. `base` are the
-        weights that adapters stand on."""
-        ProgramEngine.__init__(self, config, machine, state, base)
-        self.session = session
-
-    def check_state(self, state: TabState, config: RunConfig) -> None:
-        """The file's reader, or the run before, has seen to it."""
-
-    async def export_state(self) -> "TabState | None":
+    async def save(self, memory: PlannedMemory, step: int) -> "TabState | None":
         """None where the page could not keep it."""
-        await self.unpack()
-        places = self.file_places()
-        handle = await self.player.bridge.take(json.dumps(places))
-        return None if handle is None else TabState(self.step, Held(handle, sum([place[2] for place in places])))
+        await memory.unpack()
+        places = memory.state_places(*slot_names(memory.config.train))
+        handle = await memory.player.bridge.take(json.dumps(places))
+        return None if handle is None else TabState(step, Held(handle, sum([place[2] for place in places])))
 
-    async def import_state(self, state: TabState) -> None:
+    async def load(self, memory: PlannedMemory, state: TabState) -> None:
         if state.dtype:
-            await self.player.write(self.lowered.compact_places(), state.held)
-            await self.set_step(state.step)
+            await memory.player.write(memory.lowered.compact_places() + memory.table_places([TABLES]), state.held)
             return
-        await self.player.write(self.file_places(), state.held)
+        await memory.player.write(memory.state_places(*slot_names(memory.config.train)), state.held)
         if not state.whole:
-            await self.rejoin()
-        await self.set_step(state.step)
+            await memory.rejoin()
 
-    async def carried(self, player: "Any", places: "Places") -> Held:
+    async def load_base(self, memory: PlannedMemory, base: Held) -> None:
+        await memory.player.write(memory.base_places(), base)
+
+    async def carry(self, player: "Any", places: "Places") -> Held:
         handle = await player.bridge.take(json.dumps(places))
         if handle is None:
             raise TinyGPTError("there is no memory to have its weights as floats")
         return Held(handle, sum([place[2] for place in places]))
 
-    async def agree(self, flag: bool) -> bool:
-        """Between two blocks: the moment for what the page has asked for meanwhile."""
-        if self.session is not None:
-            await self.session.attend()
-        return flag
+
+def tab_engine(
+    config: RunConfig, machine: TabMachine, state: "TabState | None", session: "Any" = None, base: "Held | None" = None
+) -> ProgramEngine:
+    """`session` attends to what the page asks for between two blocks; a model that is only tried has none."""
+    attend = None if session is None else session.attend
+    return ProgramEngine(config, machine, HeldStates(), state, base, attend)

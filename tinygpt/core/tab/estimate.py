@@ -1,16 +1,15 @@
-"""How long a run would take here, and how much memory, before it begins. What crosses is JSON, as in session.py."""
+"""How long a run would take here, and how much memory, before it begins."""
 
 import json
 
-from tinygpt.core.budget.measure import duration, measure
-from tinygpt.core.config import run_config_of
-from tinygpt.core.corpus import validates
+from tinygpt.core.advice.measure import duration, measure
+from tinygpt.core.config import run_config_of, validates
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.memory import weight_count
 from tinygpt.core.optimizers import slot_names
-from tinygpt.core.run.progress import Progress
-from tinygpt.core.tab.engine import Held, TabEngine
+from tinygpt.core.tab.engine import Held, tab_engine
 from tinygpt.core.tab.session import Session
+from tinygpt.core.train.progress import Progress
 from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
@@ -21,8 +20,7 @@ MEASURED_SECONDS = 1.0  # of steps
 
 
 class Estimate:
-    """Of a session's request for a run: a new one or, with {"config", "step"} of the model `inHand`, that which goes on
-    from there, or by `lora` teaches it. How fast it is does not depend on its weights, so none are taken.
+    """Of a session that is asked for. How fast it is does not depend on its weights, so none are taken.
 
     `plan` is the session's, and takes no memory.
     """
@@ -32,14 +30,13 @@ class Estimate:
         self.plan = self.session.plan
 
     async def measure(self, page: "Any", train: "Any", val: "Any") -> str:
-        """{"seconds" of the whole run, "ms" of a step}, or the sentence of an error."""
         session = self.session
         config, machine, began = session.config, session.machine, float(page.now())
         machine.page = page
         validating = validates(config, session.val_bytes)
         try:
-            frozen = 0 if session.base is None else 4 * parameter_count(config.model)
-            engine = TabEngine(config, machine, None, base=machine.zeros(frozen) if frozen else None)
+            frozen = 0 if session.base is None else 4 * weight_count(config.model)
+            engine = tab_engine(config, machine, None, base=machine.zeros(frozen) if frozen else None)
             await engine.load_corpus(Held(train, session.train_bytes), Held(val, session.val_bytes))
             speed = await measure(engine, began, page.now, MEASURED_SECONDS, validating)
         except TinyGPTError as error:
@@ -58,7 +55,7 @@ def request_of(asked: "dict[str, Any]") -> "dict[str, Any]":
         progress = Progress()
         progress.step = hand["step"]
         origin = {"config": hand["config"], "progress": progress.as_dict(), "slots": list(slot_names(config.train))}
-        asked["from"] = dict(origin, adapter={"name": "", "baseSha256": ""})
+        asked["origin"] = dict(origin, adapter={"name": "", "baseSha256": ""})
     if config.lora is not None or asked.get("lora") is not None:
         asked["base"] = {"config": hand["config"], "sha256": ""}
     return asked

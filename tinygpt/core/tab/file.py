@@ -1,7 +1,4 @@
-"""Files of models and of adapters in a browser tab: core says what is in one; its floats never leave JavaScript.
-
-Everything crosses as JSON text but the file's own header. web/src/engine/modelfile.ts is the other side.
-"""
+"""Files of models and of adapters in a browser tab: core says what is in one; its floats never leave JavaScript."""
 
 import json
 
@@ -9,10 +6,12 @@ from tinygpt.core.config import run_config_of
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file import adapter
 from tinygpt.core.file.front import DAMAGED, NOT_FINITE, PREFIX_BYTES, STEP_BYTES, Piece, header_length, read_front
-from tinygpt.core.file.header import encode_run, encode_state, left_out_sentence
+from tinygpt.core.file.header import array_bytes, encode_run, encode_state, left_out_sentence
+from tinygpt.core.file.tables import bitmap_bytes
 from tinygpt.core.models.adapters import merges, trained_count
+from tinygpt.core.models.memory import table_shape
 from tinygpt.core.optimizers import slot_names
-from tinygpt.core.run.progress import Progress
+from tinygpt.core.train.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def measure(request: str) -> str:
-    """Of {"prefix", "size"}: {"start", "length"} of the header, or {"error"}."""
+    """Where the header is."""
     asked = json.loads(request)
     prefix = bytes(asked["prefix"])
     try:
@@ -33,10 +32,7 @@ def measure(request: str) -> str:
 
 
 def front(request: str, header: str) -> str:
-    """Of {"prefix", "step", "size"} and the header that JSON.parse took: what is stated below, or {"error"}.
-
-    `step`: the first bytes behind the header. `size`: of the file.
-    """
+    """All that a file says; its header is one that JSON.parse took."""
     asked = json.loads(request)
     prefix = bytes(asked["prefix"])
     try:
@@ -54,8 +50,23 @@ def model_facts(prefix: bytes, header: str, step: bytes, size: int) -> "dict[str
     found = read_front(prefix, header, step, size)
     pieces = [move_of(piece, found.dtype, 1 + len(found.slots)) for piece in found.pieces]
     facts = facts_of(found.run, found.slots, pieces)
+    if found.run.config.model.ngram_tables:
+        facts["tables"] = table_facts(found)
     facts.update({"floatBytes": 2 if found.dtype == "float16" else 4, "sha256": found.sha256, "dtype": found.dtype})
     return facts
+
+
+def table_facts(found: "Any") -> "dict[str, Any]":
+    """Where the n-gram tables are (core/file/tables.py)."""
+    model, arrays = found.run.config.model, 1 + len(found.slots)
+    rows, width = table_shape(model)
+    return {
+        "at": STEP_BYTES + arrays * array_bytes(model, found.dtype),
+        "bitmap": bitmap_bytes(model),
+        "rows": rows,
+        "width": width,
+        "stored": found.stored_rows,
+    }
 
 
 def adapter_facts(header: str, data_bytes: int) -> "dict[str, Any]":
@@ -84,12 +95,19 @@ def facts_of(run: "Any", slots: "tuple[str, ...]", pieces: "list[Any]") -> "dict
         "damaged": DAMAGED,
         "notFinite": NOT_FINITE,
         "adapter": None,
+        "tables": None,
+        "learnt": learnt_from(run.data),
     }
 
 
+def learnt_from(data: "dict[str, Any]") -> "dict[str, str] | None":
+    """The text that a file says its model learnt from; None where it does not say."""
+    name, sha256 = data.get("name"), data.get("sha256")
+    return {"name": name, "sha256": sha256} if isinstance(name, str) and isinstance(sha256, str) else None
+
+
 def move_of(piece: Piece, dtype: str, arrays: int) -> "list[Any]":
-    """Name; places of its arrays behind the header, in bytes; place in the model's order and size, in floats; rows and
-    columns to turn it to, or 0; how many rows are scaled, each by a number of its own."""
+    """protocol.pyi's Piece."""
     rows, columns = piece.shape if piece.turned else (0, 0)
     each = (2 if dtype == "float16" else 4) * piece.size  # scaled ones have a single array
     places = [STEP_BYTES + piece.at + array * each for array in range(arrays)]
@@ -106,8 +124,7 @@ def alone(request: str, header: str) -> str:
 
 
 def merging(config: str) -> str:
-    """Of a config with adapters: {"scale", "moves"}, W += B A scale, each as [place of W, of A and of B in their
-    vectors, outputs, inputs, rank]."""
+    """What makes a plain model of one with adapters: W += B A scale."""
     run = run_config_of(json.loads(config))
     assert run.lora is not None
     moves = [
@@ -118,8 +135,7 @@ def merging(config: str) -> str:
 
 
 def merged_header(request: str) -> str:
-    """Of {"config", "progress", "name", "baseSha256"}, adapters': the header of the plain model that they make of their
-    base."""
+    """The header of the plain model that adapters make of their base."""
     asked = json.loads(request)
     run = run_config_of(asked["config"])
     assert run.lora is not None

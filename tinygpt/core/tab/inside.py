@@ -1,7 +1,7 @@
 """Looking into the model in hand: on WebAssembly, in an engine of its own, planned for the text, whatever trains it.
 
 Weights and tensors stay in JavaScript, which has the arithmetic of pictures, too: many small numbers are slow here.
-What crosses is where they lie. web/src/engine/inside.ts is the other side.
+What crosses is where they are.
 """
 
 import gc
@@ -9,14 +9,15 @@ import json
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.corpus import train_bytes
+from tinygpt.core.engine.memory import PlannedMemory, States
+from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.look.inside import attention_of, kept_weights, lenses_of, looked_config
+from tinygpt.core.look.watch import tensors_of
+from tinygpt.core.models.memory import table_floats, weight_count
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.parts import part_names, scaled_parts, stretches_of
 from tinygpt.core.models.programs import LOOKING
-from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.run.engine import ProgramEngine
-from tinygpt.core.run.looking import attention_of, kept_weights, lenses_of, looked_config
-from tinygpt.core.run.watching import tensors_of
 from tinygpt.core.tab.engine import Held, TabMachine, check_depth
 
 TYPE_CHECKING = False
@@ -55,15 +56,16 @@ def facts(stated: str) -> str:
 
 
 def moves(stated: str, length: int, scales: str) -> str:
-    """What makes the weights of a model that reads so many bytes from those of the one in hand: parts of it
-    ([[name, factor]]) scaled, each as [first float, rows, floats of a row, from row to row, factor]; then stretches
-    that are kept."""
+    """What makes the weights of a model that reads `length` bytes from those of the current one: parts are scaled, then
+    stretches are kept."""
     model = config_of(json.loads(stated)).model
     parts = scaled_parts(model, [], [f"{name}={factor}" for name, factor in json.loads(scales)])
     scaled = []
     for name, factor in parts:
         scaled += [list(stretch) + [factor] for stretch in stretches_of(model, name)]
-    return json.dumps({"scaled": scaled, "kept": kept_weights(model, length)})
+    count, tables = parameter_count(model), table_floats(model)
+    kept = kept_weights(model, length) + ([(count, count + tables)] if tables else [])
+    return json.dumps({"scaled": scaled, "kept": kept})
 
 
 def learnt(corpus: int, val_fraction: float) -> int:
@@ -71,48 +73,36 @@ def learnt(corpus: int, val_fraction: float) -> int:
     return train_bytes(corpus, val_fraction)
 
 
-class LookingMachine(TabMachine):
-    """Weights, and no more of a state."""
+class WeightsAlone(States):
+    """Your model has been checked already."""
 
-    def __init__(self) -> None:
-        TabMachine.__init__(self, None)
-
-    def lowered(self, config: RunConfig, modes: list[str], how: "dict[str, Any]") -> "Any":
-        return Lowered(config, modes, **how)
-
-
-class LookingEngine(ProgramEngine):
-    def check_state(self, state: "Any", config: RunConfig) -> None:
-        """The model in hand has seen to it."""
-
-    async def import_state(self, state: "Any") -> None:
-        await self.player.write(self.vector_places("weights"), state)
+    async def load(self, memory: PlannedMemory, state: "Any") -> None:
+        await memory.player.write(memory.state_places(), state)
 
 
 class Inside:
     """One program of LOOKING for a text of one length, some of whose tensors can be read when it has run."""
 
     def __init__(self, request: str) -> None:
-        """Of {"config", "length", "mode", "tensors"}."""
         asked = json.loads(request)
         self.config = looked_config(config_of(asked["config"]), asked["length"])
         self.mode = asked["mode"]
         self.tensors = asked["tensors"]
-        self.engine: Any = None  # a LookingEngine, once it has weights
+        self.engine: Any = None  # once it has weights
 
     async def open(self, page: "Any", weights: "Any") -> str:
-        """Take memory. JSON: {"losses": places, "tensors": [[name, shape, places]]}."""
-        machine = LookingMachine()
+        """Take memory; the places of the losses and of the tensors."""
+        machine = TabMachine(None, keeps_slots=False)
         machine.page = page
-        self.engine = LookingEngine(self.config, machine, self.held(weights))
-        self.engine.watched = tuple(self.tensors)
+        self.engine = ProgramEngine(self.config, machine, WeightsAlone(), self.held(weights))
+        self.engine.memory.watched = tuple(self.tensors)
         await self.engine.require([self.mode])
         gc.collect()
         found = []
         for name in self.tensors:
-            tensor, places, _ = self.engine.readable(name)
+            tensor, places, _ = self.engine.memory.readable(name)
             found.append([name, list(tensor.shape), places])
-        losses = self.engine.places("losses", self.config.model.ctx)
+        losses = self.engine.memory.places("losses", self.config.model.ctx)
         return json.dumps({"losses": losses, "tensors": found})
 
     async def run(self, window: str, weights: "Any") -> None:
@@ -126,4 +116,4 @@ class Inside:
         await self.engine.player.run(self.mode, 1)
 
     def held(self, weights: "Any") -> Held:
-        return Held(weights, 4 * parameter_count(self.config.model))
+        return Held(weights, 4 * weight_count(self.config.model))

@@ -1,16 +1,16 @@
 """How fast this machine trains in a tab, by a fixed protocol, so that figures of different people can be compared.
 
-Real steps of one preset on WebGPU, then on WebAssembly, and both once more. What crosses is JSON, as in session.py;
-web/src/engine/measure.ts is the other side.
+Real steps of one preset on WebGPU, then on WebAssembly, and both once more.
 """
 
 import json
 
 from tinygpt import __version__
+from tinygpt.core.engine.rate import Rate
 from tinygpt.core.ops.record import RING
 from tinygpt.core.presets import preset
-from tinygpt.core.run.rate import Rate
-from tinygpt.core.tab.engine import Held, TabEngine, TabMachine
+from tinygpt.core.tab.engine import Held, TabMachine, tab_engine
+from tinygpt.core.train.blocks import BLOCK_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ READ_STEPS = 30  # at least so many are read, unless they take too long,
 READ_SECONDS = 1.0  # and for at least so long
 PATIENCE = 15.0  # seconds, after which a few will do
 FEWEST_STEPS = 5
-BLOCK_SECONDS = 0.1
 UNSTEADY = 0.1  # rounds that differ by more are remarked on
 
 BROWSERS = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Version/", "Safari"))
@@ -42,14 +41,14 @@ SYSTEMS = (
 
 
 def plan(request: str) -> str:
-    """Of {"gpu": {"adapter", "software"} or null}: which engines are read, in their order, as [engine, round]."""
+    """Which engines are read, in their order."""
     gpu = json.loads(request)["gpu"]
     engines = ["wasm"] if gpu is None or gpu["software"] else ["webgpu", "wasm"]
     return json.dumps([[engine, number] for number in range(1, ROUNDS + 1) for engine in engines])
 
 
 class Reading:
-    """Of {"preset", "bytes"} of a text, and of the GPU to plan for `device`, else WebAssembly is: one engine, once."""
+    """One engine, once."""
 
     def __init__(self, request: str) -> None:
         asked = json.loads(request)
@@ -58,9 +57,9 @@ class Reading:
         self.machine = TabMachine(asked.get("device"))
 
     async def read(self, page: "Any", text: "Any") -> str:
-        """{"steps" that were read, "ms" of each, "engine" in words}; every block is told of by an event."""
+        """An event reports every block."""
         self.machine.page = page
-        engine = TabEngine(self.config, self.machine, None)
+        engine = tab_engine(self.config, self.machine, None)
         await engine.load_corpus(Held(text, self.bytes), Held(page.zeros(0), 0))
         for _ in range(WARM_UP):
             await engine.train(1)
@@ -86,8 +85,7 @@ def enough(steps: int, seconds: float) -> bool:
 
 
 def report(request: str) -> str:
-    """Of {"preset", "agent", "cores", "memory" in bytes or null, "gpu", "note", "readings": [{"name", "steps", "ms",
-    "engine"}]}: the fields of the block to copy, in their order, and the figures to plot, in ms per step."""
+    """The fields of the block to copy, in their order, and the figures to plot, in ms per step."""
     asked = json.loads(request)
     name = asked["preset"] or PRESET
     figures = {engine: figure(asked["readings"], engine) for engine in ("webgpu", "wasm")}

@@ -1,38 +1,35 @@
-"""A run in a browser tab: core's own engine and loop, as the page asks for them.
-
-What crosses is JSON, which both sides read and write exactly. web/src/engine/python.ts is the other side.
-"""
+"""A run in a browser tab: core's own engine and loop, as the page asks for them."""
 
 import gc
 import json
 
+from tinygpt.core.advice.coach import coach_of
 from tinygpt.core.config import RunConfig, run_config_of
 from tinygpt.core.corpus import check_corpus, corpus_advice, train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.adapter import ADAPTER_KEY, encode_adapter, require_base, tensors_of
 from tinygpt.core.file.header import array_bytes, encode_run, encode_state
 from tinygpt.core.models.adapters import trained_count
-from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.models.memory import state_floats, table_floats, weight_count
 from tinygpt.core.models.programs import WRITING, training_modes
 from tinygpt.core.optimizers import check_slots, slot_names
-from tinygpt.core.run.coach import coach_of
-from tinygpt.core.run.host import Host
-from tinygpt.core.run.progress import Progress
-from tinygpt.core.run.room import doubt
-from tinygpt.core.run.trainer import Diverged, Trainer
-from tinygpt.core.run.validation import validate
 from tinygpt.core.tab.asked import run_of
 from tinygpt.core.tab.budget import Timed
-from tinygpt.core.tab.engine import Held, TabEngine, TabMachine, TabState, check_depth
-from tinygpt.core.tab.shelf import Keeping, problem_text
+from tinygpt.core.tab.engine import Held, TabMachine, TabState, check_depth, tab_engine
+from tinygpt.core.tab.room import doubt
+from tinygpt.core.tab.shelf import Keeping, problem_text, weight_pieces
 from tinygpt.core.tab.writer import weigh, write
+from tinygpt.core.train.host import Host
+from tinygpt.core.train.progress import Progress
+from tinygpt.core.train.trainer import Diverged, Trainer
+from tinygpt.core.train.validation import validate
 from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from tinygpt.core.run.host import Block
+    from tinygpt.core.train.host import Block
 
 NOTHING_KEPT = {"records": [None, None], "snapshots": [], "durable": False}
 UNKNOWN_DEVICE = "an earlier engine"
@@ -78,6 +75,7 @@ class TabHost(Host):
         session, keeping = self.session, self.session.keeping
         order = keeping.order(progress, session.record())
         order["header"] = session.header(progress)
+        order["weights"] = weight_pieces(session.config)
         fault = NO_MEMORY
         if state is not None:
             fault = json.loads(await self.page.keep(json.dumps(order), state.held.handle))
@@ -115,19 +113,14 @@ def labelled(call: "Any") -> "Any":
 class Session:
     """One run: from what the page asked for to the end of training, and what can be done with the model then.
 
-    The request: preset and recipe, changes, bytes (of the corpus; none where the model only writes); what it goes on
-    `from`: a file as tab/file.py states it, or a session as it `stands`; of the GPU to plan for `device`, else
-    WebAssembly is; `memory` as the browser reports it (`reported`, in bytes or none), unless the GPU has its own;
-    `budget` as tab/budget.py states it, where that has chosen the run; `kept`, what its folder holds (shelf.py).
-    Adapters have a `base`, {"config", "sha256"} of the weights, and new ones `lora`, LoraConfig's values, instead of a
-    preset; `title` is what they are called, and in `from` they are an `adapter`, {"name", "baseSha256"}.
+    Without bytes of a text the model only writes. New adapters have a `base` and `lora` instead of a preset.
     """
 
     @labelled
     def __init__(self, request: str) -> None:
         asked = json.loads(request)
         self.progress = Progress()
-        origin = asked.get("from")
+        origin = asked.get("origin")
         self.base = asked.get("base")
         standing = origin or self.base or {}
         self.config = run_of(asked, standing.get("config"), asked.get("lora"))
@@ -156,7 +149,7 @@ class Session:
         self.keeping = Keeping(asked.get("kept") or NOTHING_KEPT, self.state_bytes, self.config.train.steps)
         # What a run that diverges goes back to until it has kept a state of its own; None: to its start values.
         self.origin: TabState | None = None
-        self.engine: Any = None  # a TabEngine, once it is open
+        self.engine: Any = None  # once it is open
         self.page: Any = None
 
     @labelled
@@ -187,23 +180,25 @@ class Session:
 
     def needed(self, player: int) -> int:
         """Bytes: what the player takes, the states that are kept meanwhile, and what adapters stand on."""
-        base = 0 if self.base is None else 4 * parameter_count(self.config.model)
+        base = 0 if self.base is None else 4 * weight_count(self.config.model)
         return player + base + (2 * self.state_bytes if self.trains and self.keeping.able else 0)
 
     @property
     def state_bytes(self) -> int:
-        return 4 * (1 + len(self.slots)) * self.parameters
+        return 4 * state_floats(self.config, len(self.slots))
 
     async def open(self, page: "Any", train: "Any", val: "Any", state: "Any", base: "Any" = None) -> None:
         """Take memory, the texts, the state to go on from (null: start values) and the weights that adapters stand
         on."""
         self.page = self.machine.page = page
         if self.resumed:
-            size = array_bytes(self.config.model, self.compact) if self.compact else self.state_bytes
+            size = self.state_bytes
+            if self.compact:
+                size = array_bytes(self.config.model, self.compact) + 4 * table_floats(self.config.model)
             whole = len(self.found_slots) > 0
             self.origin = TabState(self.progress.step, Held(state, size), whole, self.compact)
-        frozen = None if self.base is None else Held(base, 4 * parameter_count(self.config.model))
-        self.engine = TabEngine(self.config, self.machine, self.origin, self, frozen)
+        frozen = None if self.base is None else Held(base, 4 * weight_count(self.config.model))
+        self.engine = tab_engine(self.config, self.machine, self.origin, self, frozen)
         if self.trains:
             await self.engine.load_corpus(Held(train, self.train_bytes), Held(val, self.val_bytes))
         else:
@@ -212,7 +207,6 @@ class Session:
             gc.collect()
 
     async def train(self) -> str:
-        """JSON: why it ended and at which step, or the sentence of an error."""
         host = TabHost(self)
         self.keeping.begin(host.now())
         try:
@@ -254,13 +248,13 @@ class Session:
         for request in json.loads(self.page.requests()):
             try:
                 if request["type"] in ("save", "look"):
-                    await self.engine.unpack()
+                    await self.engine.memory.unpack()
                 if request["type"] == "save":
                     await self.page.save(*self.to_give_away())
                 elif request["type"] == "keep":
                     self.keeping.hurry()
                 elif request["type"] == "look":
-                    await self.page.lend(json.dumps(self.engine.vector_places("weights")))
+                    await self.page.lend(json.dumps(self.engine.memory.state_places()))
                 elif request["type"] == "weigh":
                     await weigh(self.page, self.engine, request)
                 else:
@@ -271,7 +265,7 @@ class Session:
     def stands(self) -> str:
         """What another session needs to know to go on from here."""
         standing = {"config": self.config.as_dict(), "progress": self.progress.as_dict(), "slots": self.found_slots}
-        standing["adapter"] = self.adapter
+        standing.update({"adapter": self.adapter, "dtype": "float32"})
         return json.dumps(standing)
 
     def to_give_away(self) -> "tuple[str, str]":
@@ -280,13 +274,13 @@ class Session:
             return self.header_text(), json.dumps(self.engine.file_places())
         header = self.header(self.progress, ())
         del header["description"]["lossHistory"]  # it may outweigh a small adapter
-        return json.dumps(header), json.dumps(self.engine.vector_places("weights"))
+        return json.dumps(header), json.dumps(self.engine.memory.state_places())
 
     async def state_places(self) -> str:
         """Where the state of a model file lies, behind its step."""
         if self.engine is None:
             return "[]"
-        await self.engine.unpack()
+        await self.engine.memory.unpack()
         return json.dumps(self.engine.file_places())
 
     def record(self) -> "dict[str, Any]":
@@ -319,7 +313,7 @@ class Session:
 
 def adapter_of(asked: "dict[str, Any]", config: RunConfig) -> "dict[str, str]":
     """What it is called, and the weights it stands on, which are the base's."""
-    base, origin = asked["base"], asked.get("from")
+    base, origin = asked["base"], asked.get("origin")
     if origin is None:
         return {"name": asked.get("title") or "adapter", "baseSha256": base["sha256"]}
     stated: dict[str, str] = origin["adapter"]

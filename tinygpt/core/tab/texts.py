@@ -1,7 +1,4 @@
-"""Texts in a browser tab: what a Hugging Face dataset is asked for, and whether a text suits a run.
-
-Everything crosses as JSON text. web/src/engine/texts.ts is the other side: it asks the server, and waits.
-"""
+"""Texts in a browser tab: what a Hugging Face dataset is asked for, and whether a text suits a run."""
 
 import json
 
@@ -35,12 +32,8 @@ NAMES_OFFERED = 500  # configs, splits or columns
 
 
 class Visit:
-    """To the datasets server. The request: what somebody typed as `dataset`; `config`, `split` and `column` or none; to
-    `look` at what there is to choose from, or to read up to `budget` bytes; whether there is a `token`.
-
-    `step` is given what came of the last address (at first nothing) and says what is next: an address and how many
-    seconds to `wait` before; and whatever came of the last: `text`, `size` and `rows` so far; at the end `done`.
-    """
+    """To the datasets server, which JavaScript asks. `step` is given what came of the last address, at first nothing,
+    and says what is next."""
 
     def __init__(self, request: str) -> None:
         self.asked = json.loads(request)
@@ -81,7 +74,6 @@ class Visit:
         return {"address": self.place, "wait": 0}
 
     def go_on(self, reply: "dict[str, Any]", body: str) -> "dict[str, Any]":
-        """The reply: the `status` (0: no answer came) and how many seconds it asks to `wait`; the body is JSON."""
         assert self.rows is not None and self.patience is not None
         status = reply["status"]
         if status == 0:
@@ -144,9 +136,7 @@ def parsed(body: str) -> "dict[str, Any] | None":
 
 
 def advice(request: str) -> str:
-    """JSON: sentences on a text of so many `bytes` that begins with `start`, for a run of `preset`, `recipe` and
-    `changes`, of a `config` that is gone on with, or of adapters (`lora`) for that. What keeps a run from starting is
-    one of them."""
+    """Sentences on a text for a run. What keeps the run from starting is one of them."""
     asked = json.loads(request)
     found = []
     warning = encoding_advice(bytes(asked["start"]))

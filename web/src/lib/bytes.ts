@@ -19,3 +19,13 @@ export function byteName(byte: number): string {
   const names: Record<number, string> = { 9: "tab", 10: "newline", 13: "return", 32: "space" };
   return names[byte] ?? (byte > 32 && byte < 127 ? String.fromCharCode(byte) : `0x${byte.toString(16).padStart(2, "0")}`);
 }
+
+export async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const made = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(made, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** A title as part of a file's name. */
+export function safeName(title: string): string {
+  return title.replace(/[^\p{L}\p{N}. _-]+/gu, "-").slice(0, 60) || "run";
+}

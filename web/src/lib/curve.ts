@@ -13,10 +13,44 @@ class Average {
     this.keep = 1 - 1 / steps;
   }
 
+  copy(): Average {
+    return Object.assign(new Average(1), this);
+  }
+
   add(value: number): number {
     this.total = this.keep * this.total + (1 - this.keep) * value;
     this.weight = this.keep * this.weight + (1 - this.keep);
     return this.total / this.weight;
+  }
+}
+
+/** The loss of a run as the page states it: smoothed over a hundredth of its length. */
+export class Smoothed {
+  /** As of the last step; null: there was none. */
+  value: number | null = null;
+  private lowest = Infinity;
+  private once: Average;
+  private twice: Average;
+
+  constructor(length: number) {
+    const window = Math.max(LEAST_STEPS, length * SMOOTHING);
+    this.once = new Average(window);
+    this.twice = new Average(window);
+  }
+
+  copy(): Smoothed {
+    const copied = Object.assign(new Smoothed(0), this);
+    [copied.once, copied.twice] = [this.once.copy(), this.twice.copy()];
+    return copied;
+  }
+
+  add(loss: number): number {
+    // An average lags behind a falling loss, and the average's average twice as far: the difference takes it back,
+    // and too far where a fall ends.
+    const average = this.once.add(loss);
+    this.lowest = Math.min(this.lowest, loss);
+    this.value = Math.max(this.lowest, 2 * average - this.twice.add(average));
+    return this.value;
   }
 }
 
@@ -30,29 +64,20 @@ export class Curve {
   readonly norm: (number | null)[] = []; // of the gradient
   readonly rate: (number | null)[] = [];
   readonly speed: (number | null)[] = []; // tokens per second
-  private lowest = Infinity;
   private readonly length: number;
-  private readonly once: Average;
-  private readonly twice: Average;
+  private readonly average: Smoothed;
 
   /** `past` is what a loaded model remembers of its loss: [step, loss], not every step. */
   constructor(length: number, past: [number, number][] = []) {
     this.length = length;
-    const window = Math.max(LEAST_STEPS, length * SMOOTHING);
-    this.once = new Average(window);
-    this.twice = new Average(window);
+    this.average = new Smoothed(length);
     for (const [step, loss] of past) this.addStep(step, loss);
   }
 
   addStep(step: number, loss: number, norm: number | null = null, rate: number | null = null, speed: number | null = null): void {
-    // An average lags behind a falling loss, and the average's average twice as far: the difference takes it back,
-    // and too far where a fall ends.
-    const average = this.once.add(loss);
-    this.lowest = Math.min(this.lowest, loss);
-    const smooth = Math.max(this.lowest, 2 * average - this.twice.add(average));
     this.steps.push(step);
     this.train.push(loss);
-    this.smooth.push(smooth);
+    this.smooth.push(this.average.add(loss));
     this.val.push(null);
     this.low.push(null);
     this.high.push(null);

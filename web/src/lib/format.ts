@@ -1,5 +1,5 @@
 // Numbers in words, as the command line has them.
-export { size } from "../engine/units";
+export { size } from "../players/units";
 
 const whole = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });

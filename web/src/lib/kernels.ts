@@ -1,6 +1,6 @@
 // The WebAssembly modules of the kernels, by the names that tinygpt/kernels/wasm.py gives them.
 import addresses from "../generated/kernels.json";
-import { canShareMemory, cores, hasMemory64, runnableBuilds } from "../engine/features.ts";
+import { canShareMemory, cores, hasMemory64, runnableBuilds } from "../players/features.ts";
 import { ROOT } from "./root.ts";
 
 /** Where a module lies; what it holds is part of its address, so that no cache gives another build's. */

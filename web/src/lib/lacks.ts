@@ -1,5 +1,5 @@
 // What this browser does not have, and what comes of it here. Threads and storage are warned of elsewhere.
-import type { Capabilities } from "../engine/protocol";
+import type { Capabilities } from "../worker/protocol";
 
 export function lacks({ builds, memory64 }: Capabilities): string[] {
   const sentences: [missing: boolean, said: string][] = [

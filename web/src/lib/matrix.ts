@@ -9,7 +9,13 @@ function parsed(colour: string): Colour {
 }
 
 /** Numbers from the canvas's background at 0 to its colour at `top`; below 0 to its text-decoration-color. NaN is left clear. */
-export function paint(canvas: HTMLCanvasElement, rows: number, columns: number, top: number, at: (row: number, column: number) => number): void {
+export function paint(
+  canvas: HTMLCanvasElement,
+  rows: number,
+  columns: number,
+  top: number,
+  at: (row: number, column: number) => number,
+): void {
   const [down, right] = [Math.ceil(rows / LARGEST), Math.ceil(columns / LARGEST)];
   const [height, width] = [Math.ceil(rows / down), Math.ceil(columns / right)];
   const context = canvas.getContext("2d");

@@ -1,14 +1,8 @@
-// The models that come with the site, as tinygpt/site.py lays them out: a list, and a file for each.
+// The models that come with the site, as tinygpt/site/build.py lays them out: a list, and a file for each.
+import type { SiteModel } from "../generated/protocol.ts";
 import { fetched } from "./fetched.ts";
 
-export interface SiteModel {
-  name: string;
-  title: string;
-  parameters: number;
-  bytes: number;
-  file: string; // under the site's root
-  weightsSha256: string; // by which adapters know it
-}
+export type { SiteModel };
 
 /** None where the list cannot be had: the page does without. */
 export async function siteModels(): Promise<SiteModel[]> {

@@ -11,7 +11,15 @@ export const sizeOf = (box: HTMLElement) => ({ width: box.clientWidth, height: b
 /** An axis in the colour of the box. */
 export function axis(box: HTMLElement, label: string): uPlot.Axis {
   const font = "12px system-ui, sans-serif";
-  return { label, labelSize: 18, labelFont: font, font, stroke: () => colour(box), grid: { stroke: () => faint(box), width: 0.5 }, ticks: { show: false } };
+  return {
+    label,
+    labelSize: 18,
+    labelFont: font,
+    font,
+    stroke: () => colour(box),
+    grid: { stroke: () => faint(box), width: 0.5 },
+    ticks: { show: false },
+  };
 }
 
 /** Keeps a plot in step with its box and with the colours. What is returned ends it, and the plot. */

@@ -1,4 +1,4 @@
-// Numbers of what was seen inside a model: core/run/looking.py and watching.py make the same, too slowly for a screen.
+// Numbers of what was seen inside a model: core/look/inside.py and watching.py make the same, too slowly for a screen.
 export const VOCAB = 256;
 const BINS = 32; // of a histogram, as core's
 
@@ -66,8 +66,27 @@ export function byteName(byte: number): string {
   return NAMED[byte] ?? (byte > 32 && byte < 127 ? String.fromCharCode(byte) : byte.toString(16).toUpperCase().padStart(2, "0"));
 }
 
+/** Of what is less than all, less than 100 %. */
 export function percent(p: number): string {
-  return `${(100 * p).toFixed(p < 0.1 ? 1 : 0)} %`;
+  return inTenths(p, tenthsOf(p));
+}
+
+/** Shares of one whole, the largest first: as they are shown they add up to 100 % at most. */
+export function percents(shares: number[]): string[] {
+  const tenths = shares.map(tenthsOf);
+  const excess = tenths.reduce((sum, each) => sum + each, 0) - 1000;
+  if (excess > 0) tenths[0]! -= excess;
+  return shares.map((p, i) => inTenths(p, tenths[i]!));
+}
+
+function tenthsOf(p: number): number {
+  return p >= 1 ? 1000 : Math.min(999, Math.round(1000 * p));
+}
+
+function inTenths(p: number, tenths: number): string {
+  if (tenths >= 1000) return "100 %";
+  if (tenths <= 0) return p > 0 ? "< 0.1 %" : "0 %";
+  return `${(tenths / 10).toFixed(1)} %`;
 }
 
 /** With three digits. */

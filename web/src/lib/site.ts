@@ -1,70 +1,11 @@
-// What Python stated of the project when the site was built (tinygpt/site.py): presets, settings, the default text.
+// What Python stated of the project when the site was built (tinygpt/site/build.py): presets, settings, the default text.
 import stated from "../generated/site.json";
-import type { EngineName, Knob, RunConfig, Survey } from "../engine/protocol";
+import type { Knob, RunConfig, Site, SiteCorpus, SiteDataset, SitePreset } from "../generated/protocol";
 
-export interface SitePreset extends RunConfig {
-  name: string;
-  parameters: number;
-  arenaBytes: number; // the memory a run takes beside its text
-}
+export type { SiteCorpus, SiteDataset, SitePreset };
 
-/** How a model of any size is made and trained. */
-export interface SiteRecipe {
-  name: string;
-  help: string;
-  presets: SitePreset[];
-}
-
-export interface SiteCorpus {
-  name: string;
-  title: string;
-  description: string;
-  file: string; // under the site's root
-  bytes: number;
-  survey: Survey;
-}
-
-/** A Hugging Face dataset that the catalog names. */
-export interface SiteDataset {
-  name: string;
-  title: string;
-  description: string;
-  dataset: string;
-  config: string;
-  split: string;
-  column: string;
-  size: string;
-  licence: string;
-  language: string;
-  rows_per_page: number;
-}
-
-/** How fast a preset's steps were on a machine of ours, in a browser. */
-export interface SiteSpeed {
-  engine: EngineName;
-  machine: string;
-  points: [preset: string, ms: number][];
-}
-
-export interface Site {
-  speeds: SiteSpeed[];
-  benchPreset: string; // that this machine is measured with
-  version: string;
-  defaultPreset: string;
-  defaultRecipe: string;
-  recipes: SiteRecipe[];
-  knobs: Knob[];
-  projections: string[]; // that adapters may be for, some of which a model may not have
-  modelOptions: string[]; // the names of the model's settings that say what it is made of
-  untrainedLoss: number; // of a model that knows nothing: ln 256
-  corpora: SiteCorpus[]; // the default first
-  corpus: SiteCorpus; // the default
-  catalog: SiteDataset[];
-  hubServer: string; // whom it is asked of
-  hubBudget: number; // bytes
-}
-
-export const site = { ...stated, corpus: stated.corpora[0] } as unknown as Site;
+const facts = stated as unknown as Site;
+export const site = { ...facts, corpus: facts.corpora[0]! }; // the default
 
 export function knob(section: Knob["section"], name: string): Knob {
   const found = site.knobs.find((row) => row.section === section && row.name === name);

@@ -24,8 +24,10 @@ async function unregister(): Promise<void> {
 }
 
 if (window.isSecureContext && "serviceWorker" in navigator) {
-  for (const act of ["pointerdown", "keydown", "input", "drop"]) addEventListener(act, () => (touched = true), { capture: true, once: true });
-  if (import.meta.env.DEV) void unregister().catch(() => undefined); // what a built site left on this port
+  for (const act of ["pointerdown", "keydown", "input", "drop"])
+    addEventListener(act, () => (touched = true), { capture: true, once: true });
+  if (import.meta.env.DEV)
+    void unregister().catch(() => undefined); // what a built site left on this port
   else if (!needless) void register().catch(() => undefined); // a browser may forbid it: the page does without
 }
 try {

@@ -1,5 +1,5 @@
 // Keeps the site for when there is no network, and adds to all that it serves the headers that a host may not send.
-// A classic script without imports: tinygpt/hosting.py strips its types and puts BUILD in front of it.
+// A classic script without imports: tinygpt/site/hosting.py strips its types and puts BUILD in front of it.
 
 interface Build {
   version: string; // a digest of all the site's files

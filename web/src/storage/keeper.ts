@@ -1,5 +1,13 @@
 // What is kept of the run in the worker: it takes note of core's events, and writes them with the checkpoints.
-import type { Folder, KeepOrder, Meta, Shelf } from "./shelf.ts";
+import { Smoothed } from "../lib/curve.ts";
+import { type CoreEvent, type Json, type Meta, parse, type Point } from "../generated/protocol.ts";
+import type { Folder, Log, Order, Shelf } from "./shelf.ts";
+
+/** What a run goes on from, as far as its loss depends on it: its length then, and what its model remembers. */
+export interface Past {
+  steps: number;
+  history: Point[];
+}
 
 interface Noted {
   step: number;
@@ -18,6 +26,9 @@ export class Keeper {
   private readonly shelf: Shelf;
   private pending: Noted[];
   private events: number; // bytes of those that are kept
+  private logDamaged = false; // all of it is pending then
+  private loss: Smoothed | null = null; // of the steps that are kept, as the page states it
+  private before: string[] = []; // the lines that are kept already, until it begins
   private meta: Meta | null;
   private forked: Meta["forked"] = null;
   private own: Meta["text"] | null; // what it learnt from so far
@@ -39,26 +50,53 @@ export class Keeper {
   }
 
   /** Of a run that was kept, at the checkpoint that is read with it, and the lines of its events. */
-  static async reopened(shelf: Shelf, id: string): Promise<Reopened> {
+  static async reopened(shelf: Shelf, id: string): Promise<Reopened | Rescued> {
+    const ours = shelf.locks.has(id);
     const folder = await shelf.hold(id);
-    const { bytes, events, meta } = await content(folder);
+    try {
+      return await Keeper.read(shelf, folder);
+    } catch (error) {
+      if (!ours) shelf.locks.release(id);
+      throw error;
+    }
+  }
+
+  private static async read(shelf: Shelf, folder: Folder): Promise<Reopened | Rescued> {
+    const { bytes, step, log, meta, lost } = await content(folder);
+    if (!meta) return { keeper: null, bytes, lost };
     const base = await baseOf(meta, shelf);
-    return { keeper: new Keeper(shelf, folder, meta, events.length), bytes, lines: linesOf(events), meta, ...base };
+    const keeper = new Keeper(shelf, folder, meta, log.end ?? 0, log.end === null ? log.lines.map((line) => ({ step, line })) : []);
+    keeper.logDamaged = log.end === null;
+    keeper.before = log.end === null ? [] : log.lines;
+    return { keeper, bytes, lines: log.lines, meta, lost, ...base };
   }
 
   /** Of a run that leaves another at one of its snapshots. */
   static async forked(shelf: Shelf, id: string, snapshot: number): Promise<Reopened> {
-    const { bytes, events, meta } = await content(shelf.folder(id), snapshot);
-    const lines = linesOf(events);
-    const keeper = new Keeper(shelf, shelf.folder(newId()), null, 0, lines.map((line) => ({ step: snapshot, line })));
+    const { bytes, log, meta, lost } = await content(shelf.folder(id), snapshot);
+    if (!meta) throw new Error("the title of this run cannot be read; open it in the library");
+    const keeper = new Keeper(
+      shelf,
+      shelf.folder(newId()),
+      null,
+      0,
+      log.lines.map((line) => ({ step: snapshot, line })),
+    );
     keeper.forked = { run: id, title: meta.title, step: snapshot };
     keeper.own = meta.text;
-    return { keeper, bytes, lines, meta, ...(await baseOf(meta, shelf)) };
+    return { keeper, bytes, lines: log.lines, meta, lost, ...(await baseOf(meta, shelf)) };
   }
 
   /** The run begins, or goes on, at a step. */
-  begin(step: number, label: Label, text: Uint8Array<ArrayBuffer>): void {
+  begin(step: number, label: Label, text: Uint8Array<ArrayBuffer>, past: Past): void {
     this.pending = this.pending.filter((noted) => noted.step <= step);
+    if (!this.loss) {
+      this.loss = new Smoothed(past.steps);
+      const told = stepsIn([...this.before, ...this.pending.map(({ line }) => line)]);
+      for (const [at, loss] of past.history) if (at < (told[0]?.[0] ?? Infinity)) this.loss.add(loss);
+      for (const [, loss] of stepsIn(this.before)) this.loss.add(loss);
+      this.before = [];
+    }
     this.label = label;
     this.text = text;
   }
@@ -73,13 +111,18 @@ export class Keeper {
   }
 
   /** The checkpoint as a file, and the events of its steps. */
-  async keep(order: KeepOrder, file: Uint8Array<ArrayBuffer>): Promise<void> {
+  async keep(order: Order, file: Uint8Array<ArrayBuffer>): Promise<void> {
     const { step } = order.record;
     await this.introduce();
     const due = this.pending.filter((noted) => noted.step <= step);
     const lines = new TextEncoder().encode(due.map(({ line }) => `${line}\n`).join(""));
+    if (this.logDamaged) await this.folder.setEventsAside();
     await this.folder.putEvents(lines, this.events);
-    await this.folder.keep(order, file, this.events + lines.length);
+    this.logDamaged = false;
+    const loss = this.loss?.copy() ?? null;
+    for (const [, each] of stepsIn(due.map(({ line }) => line))) loss?.add(each);
+    await this.folder.keep(order, file, this.events + lines.length, loss?.value ?? null);
+    this.loss = loss;
     this.events += lines.length;
     this.pending = this.pending.filter((noted) => noted.step > step);
   }
@@ -93,7 +136,7 @@ export class Keeper {
       const sha256 = await this.shelf.putText(text);
       const { title, textName, base } = this.label;
       if (base) await this.shelf.putBase(base.sha256, base.bytes);
-      if (this.meta?.text.sha256 === sha256) return;
+      if (this.meta?.text.sha256 === sha256) return this.folder.mendMeta(this.meta);
       const below = base ? { base: { title: base.title, sha256: base.sha256 } } : {};
       const before = this.meta ?? { title, created: new Date().toISOString(), forked: this.forked, ...below };
       const name = sha256 === this.own?.sha256 ? this.own.name : textName;
@@ -114,14 +157,31 @@ export interface Reopened {
   bytes: Uint8Array<ArrayBuffer>;
   lines: string[];
   meta: Meta;
+  lost: string; // what of it could not be read, in a sentence, or nothing
   base?: NonNullable<Label["base"]>;
+}
+
+/** A model of a run of which nothing else is known: it is opened as a file would be. */
+export interface Rescued {
+  keeper: null;
+  bytes: Uint8Array<ArrayBuffer>;
+  lost: string;
 }
 
 async function baseOf({ base }: Meta, shelf: Shelf): Promise<Pick<Reopened, "base">> {
   if (!base) return {};
   const bytes = await shelf.base(base.sha256);
-  if (!bytes) throw new Error(`${base.title}, which this adapter stands on, cannot be read any more; export the run, open that model, and load the file`);
+  if (!bytes)
+    throw new Error(
+      `${base.title}, which this adapter stands on, cannot be read any more; export the run, open that model, and load the file`,
+    );
   return { base: { ...base, bytes } };
+}
+
+/** Of each step that lines of a log tell of, its loss. */
+function stepsIn(lines: string[]): Point[] {
+  const events = lines.map((line) => parse(line as Json<CoreEvent>));
+  return events.flatMap((event) => (event.event === "steps" ? event.rows.map(([step, loss]): Point => [step, loss]) : []));
 }
 
 /** Sorts by the time it was made. */
@@ -130,12 +190,18 @@ function newId(): string {
   return `${Date.now().toString(36)}-${random.toString(36)}`;
 }
 
-async function content(folder: Folder, snapshot?: number): Promise<{ bytes: Uint8Array<ArrayBuffer>; events: Uint8Array<ArrayBuffer>; meta: Meta }> {
-  const [model, meta] = [await folder.model(snapshot), await folder.meta()];
-  if (!model || !meta) throw new Error("nothing of this run can be read any more; delete it in the library");
-  return { bytes: model.bytes, events: await folder.events(model.record.events), meta };
+interface Content {
+  bytes: Uint8Array<ArrayBuffer>;
+  step: number;
+  log: Log;
+  meta: Meta | null;
+  lost: string;
 }
 
-function linesOf(events: Uint8Array<ArrayBuffer>): string[] {
-  return new TextDecoder().decode(events).split("\n").filter(Boolean);
+async function content(folder: Folder, snapshot?: number): Promise<Content> {
+  const [model, meta] = [await folder.model(snapshot), await folder.meta()];
+  if (!model && snapshot !== undefined) throw new Error(`step ${snapshot} of this run cannot be read any more; choose another one`);
+  if (!model) throw new Error("no model of this run can be read any more; its files can be saved in the library");
+  const log = await folder.log(model.record);
+  return { bytes: model.bytes, step: model.record.step, log, meta, lost: folder.lost(model, log) };
 }

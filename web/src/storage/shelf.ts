@@ -1,33 +1,21 @@
 // Runs in the browser's storage. What is written when and read in which order is decided by core/tab/shelf.py, which says
 // what a run's folder holds; here bytes are moved.
+import { parse, text } from "../generated/protocol.ts";
+import type { Damage, Difference, Found, FolderRequest, Json, KeepOrder, Meta, RecoveredRequest } from "../generated/protocol.ts";
+import type { RunConfig, ShelfModule, ShelvedRun, Weights } from "../generated/protocol.ts";
+import { digest } from "../lib/bytes.ts";
+import { PREFIX_BYTES, STEP_BYTES } from "../generated/constants.ts";
+import { writeState } from "../worker/modelfile.ts";
 import type { Files } from "./files.ts";
 import { Locks } from "./locks.ts";
 
-/** core/tab/shelf.py: each text is JSON. */
-export interface Decisions {
-  order_of(records: string): string;
-  next_of(records: string): string;
-  facts(request: string): string;
-  differences(configs: string): string;
-}
+/** A checkpoint that is to be written, as a file. */
+export type Order = Omit<KeepOrder, "header" | "record"> & { record: Pick<KeepOrder["record"], "sequence" | "step"> };
 
-/** What Python wants kept: the rest of the record is for the library. */
-export interface KeepOrder {
-  slot: number;
-  record: { sequence: number; step: number };
-  header: object;
-  snapshot: boolean;
-  drop: number[];
-}
+/** The step of a model file whose own digest proves it whole; null of any other. */
+export type Proof = (file: Bytes) => Promise<number | null>;
 
-/** What a run is called, and what it learns from. */
-export interface Meta {
-  title: string;
-  created: string; // ISO 8601
-  text: { sha256: string; bytes: number; name: string };
-  forked: { run: string; title: string; step: number } | null;
-  base?: { title: string; sha256: string }; // of adapters
-}
+type Bytes = Uint8Array<ArrayBuffer>;
 
 interface Sealed {
   step: number;
@@ -36,31 +24,104 @@ interface Sealed {
   events: number; // bytes
 }
 
+/** A model that could be read, and how. */
+export interface Stored {
+  bytes: Bytes;
+  record: Pick<Sealed, "step" | "events">; // Infinity: how much of the log is its own is not known
+  kind: RecoveredRequest["kind"];
+  newest: number | null; // the step of the newest checkpoint that there was, where that is known and was asked for
+}
+
+/** The lines of a run's log up to a step; `end`: where the next one goes, null where some of them cannot be read. */
+export interface Log {
+  lines: string[];
+  end: number | null;
+}
+
 const SLOTS = [0, 1];
+const EVENTS = "events.jsonl";
+const EVENTS_DAMAGED = "events.damaged.jsonl";
 const encoder = new TextEncoder();
 const json = (value: unknown): Uint8Array<ArrayBuffer> => encoder.encode(JSON.stringify(value));
 
-export async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  const made = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return Array.from(made, (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** The weights of a checkpoint, in the model's order, and what is stored of so many rows of n-gram tables. */
+function weightsIn(file: Bytes, { bytes, pieces, tables }: Weights, rows: number): Bytes {
+  const stored = tables ? tables.bitmap + rows * tables.row : 0;
+  const state = file.subarray(file.length - bytes - stored - (tables ? rows * tables.square : 0));
+  const parts: readonly (readonly [number, number])[] = [...pieces, [bytes, stored]];
+  const weights = new Uint8Array(parts.reduce((sum, [, length]) => sum + length, 0));
+  let at = 0;
+  for (const [start, length] of parts) {
+    weights.set(state.subarray(start, start + length), at);
+    at += length;
+  }
+  return weights;
+}
+
+/** How many rows of n-gram tables a sound checkpoint has. */
+function rowsIn(file: Bytes, { bytes, tables }: Weights): number {
+  if (!tables) return 0;
+  const header = new DataView(file.buffer, file.byteOffset).getUint32(8, true);
+  return (file.length - PREFIX_BYTES - header - STEP_BYTES - bytes - tables.bitmap) / (tables.row + tables.square);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a line of a log says what the page can show. */
+function isEvent(line: string, step: number): boolean {
+  const event = parsed(line) as { event?: unknown; step?: unknown; rows?: unknown } | null | undefined;
+  if (typeof event?.event !== "string") return false;
+  if (event.event !== "steps") return typeof event.step === "number" && event.step <= step;
+  const whole = (row: unknown): boolean => Array.isArray(row) && typeof row[0] === "number" && typeof row[1] === "number";
+  return Array.isArray(event.rows) && event.rows.length > 0 && event.rows.every(whole) && (event.rows as number[][]).at(-1)![0]! <= step;
 }
 
 /** A run's folder. Whoever writes to it holds its lock. */
 export class Folder {
   readonly id: string;
   private readonly files: Files;
-  private readonly decisions: Decisions;
+  private readonly decisions: ShelfModule;
+  private readonly proof: Proof;
   private readonly path: string;
+  private readonly damagedFiles = new Set<string>(); // those whose record is whole
 
-  constructor(id: string, files: Files, decisions: Decisions) {
+  constructor(id: string, files: Files, decisions: ShelfModule, proof: Proof) {
     this.id = id;
     this.files = files;
     this.decisions = decisions;
+    this.proof = proof;
     this.path = `runs/${id}`;
   }
 
+  /** All of its files, as they are; one that the browser cannot read is left out. */
+  async contents(): Promise<{ name: string; blob: Blob }[]> {
+    const found: { name: string; blob: Blob }[] = [];
+    for (const name of await this.files.names(this.path)) {
+      const blob = await this.blob(name);
+      if (blob) found.push({ name, blob });
+    }
+    return found;
+  }
+
+  /** Null, too, where the browser cannot read it. */
+  private async blob(name: string): Promise<Blob | null> {
+    return this.files.read(`${this.path}/${name}`).catch(() => null);
+  }
+
+  /** Of files that are JSON; MicroPython would also take what is not. */
   private async texts(names: string[]): Promise<(string | null)[]> {
-    return Promise.all(names.map(async (name) => (await this.files.read(`${this.path}/${name}`))?.text() ?? null));
+    return Promise.all(
+      names.map(async (name) => {
+        const text = (await (await this.blob(name))?.text().catch(() => null)) ?? null;
+        return text && parsed(text) === undefined ? "" : text;
+      }),
+    );
   }
 
   private records(): Promise<(string | null)[]> {
@@ -72,81 +133,200 @@ export class Folder {
   }
 
   private newest(texts: (string | null)[]): number[] {
-    return JSON.parse(this.decisions.order_of(JSON.stringify(texts))) as number[];
+    return parse(this.decisions.order_of(text(texts)));
   }
 
   /** What core/tab/shelf.py's Keeping has to know. */
-  async found(): Promise<{ records: (string | null)[]; snapshots: (string | null)[]; durable: boolean }> {
+  async found(): Promise<Found> {
     const names = await this.files.names(this.path);
     const snapshots = await this.texts(names.filter((name) => /^step-\d+\.json$/.test(name)));
-    return { records: await this.records(), snapshots, durable: this.files.durable };
+    const records = (await this.records()).map((text, slot) => (text && this.damagedFiles.has(`model.${slot}`) ? marked(text) : text));
+    return { records, snapshots, durable: this.files.durable };
   }
 
-  /** What the library shows; null: there is nothing to go on from. */
-  async facts<Facts>(): Promise<Facts | null> {
-    let bytes = 0;
-    for (const name of await this.files.names(this.path)) bytes += (await this.files.read(`${this.path}/${name}`))?.size ?? 0;
-    const asked = { id: this.id, meta: await this.metas(), bytes, ...(await this.found()) };
-    return JSON.parse(this.decisions.facts(JSON.stringify(asked))) as Facts | null;
+  private async request(): Promise<FolderRequest> {
+    const contents = await this.contents();
+    const bytes = contents.reduce((sum, { blob }) => sum + blob.size, 0);
+    const files = contents.filter(({ blob }) => blob.size > 0).map(({ name }) => name);
+    return { id: this.id, meta: await this.metas(), bytes, files, ...(await this.found()) };
+  }
+
+  /** What the library shows; null: it is damaged. */
+  async facts(): Promise<ShelvedRun | null> {
+    return parse(this.decisions.facts(text(await this.request())));
+  }
+
+  /** What the library says of a run that has no facts. */
+  async damage(): Promise<Damage & { bytes: number }> {
+    const request = await this.request();
+    return { ...parse(this.decisions.damage(text(request))), bytes: request.bytes };
   }
 
   async meta(): Promise<Meta | null> {
     const texts = await this.metas();
-    const [slot] = this.newest(texts);
-    return slot === undefined ? null : (JSON.parse(texts[slot]!) as Meta);
+    const slot = parse(this.decisions.meta_of(text(texts)));
+    return slot === null ? null : parse(texts[slot] as Json<Meta>);
+  }
+
+  /** Where one copy of a meta is damaged there are two again. */
+  async mendMeta(meta: Meta): Promise<void> {
+    const whole = (meta: string | null): boolean => parse(this.decisions.meta_of(text([meta]))) !== null;
+    if (!(await this.metas()).every(whole)) await this.putMeta(meta);
   }
 
   async putMeta(meta: Meta): Promise<void> {
     const texts = await this.metas();
-    const [slot, sequence] = JSON.parse(this.decisions.next_of(JSON.stringify(texts))) as [number, number];
-    await this.files.write(`${this.path}/meta.${slot}.json`, json({ ...meta, sequence }));
+    const [slots, sequence] = parse(this.decisions.copies_of(text(texts)));
+    for (const slot of slots) await this.files.write(`${this.path}/meta.${slot}.json`, json({ ...meta, sequence }));
   }
 
-  /** The newest checkpoint that is whole, or the one of that step. */
-  async model(snapshot?: number): Promise<{ bytes: Uint8Array<ArrayBuffer>; record: Sealed } | null> {
-    const slots = this.newest(await this.records()).map((slot) => `model.${slot}`);
-    const bases = snapshot === undefined ? slots : [`step-${snapshot}`, ...slots];
-    for (const base of bases) {
+  /** The newest checkpoint that is whole, or what else there is of the run; or the checkpoint or snapshot of that step. */
+  async model(snapshot?: number): Promise<Stored | null> {
+    const texts = await this.records();
+    const slots = this.newest(texts).map((slot) => `model.${slot}`);
+    if (snapshot === undefined) return this.best(slots, texts);
+    for (const base of [`step-${snapshot}`, ...slots]) {
       const found = await this.unsealed(base);
-      if (found && (snapshot === undefined || found.record.step === snapshot)) return found;
+      if (found?.record.step === snapshot) return { ...found, newest: null };
     }
     return null;
   }
 
-  private async unsealed(base: string): Promise<{ bytes: Uint8Array<ArrayBuffer>; record: Sealed } | null> {
-    const [text] = await this.texts([`${base}.json`]);
-    const file = await this.files.read(`${this.path}/${base}.tinygpt`);
-    if (!text || !file) return null;
-    const record = JSON.parse(text) as Sealed;
-    const bytes = new Uint8Array(await file.arrayBuffer());
-    return bytes.length === record.length && (await digest(bytes)) === record.sha256 ? { bytes, record } : null;
+  /** Slots, then snapshots, then weights alone. */
+  private async best(slots: string[], texts: (string | null)[]): Promise<Stored | null> {
+    const newest = slots.length ? (await this.recordOf(slots[0]!))!.step : null;
+    const checkpoints: Omit<Stored, "newest">[] = [];
+    for (const base of slots) {
+      const found = (await this.unsealed(base)) ?? (await this.proven(base));
+      if (found) checkpoints.push(found);
+      if (found) break;
+    }
+    // A record is emptied before its file is written: only one that is not empty, or gone, is a fault.
+    for (const slot of SLOTS) {
+      const torn = slots.includes(`model.${slot}`) || (texts[slot] === "" && (await this.blob(`model.${slot}.json`))?.size === 0);
+      const found = torn ? null : await this.proven(`model.${slot}`);
+      if (found) checkpoints.push(found);
+    }
+    checkpoints.sort((a, b) => b.record.step - a.record.step);
+    if (checkpoints.length) return { ...checkpoints[0]!, newest };
+    const snapshots = await this.snapshots();
+    for (const base of snapshots) {
+      const found = (await this.unsealed(base)) ?? (await this.proven(base));
+      if (found) return { ...found, newest };
+    }
+    for (const base of [...slots, ...SLOTS.map((slot) => `model.${slot}`), ...snapshots]) {
+      const found = (await this.salvaged(base)) ?? (await this.proven(base));
+      if (found) return { ...found, newest };
+    }
+    return null;
   }
 
-  private async seal(base: string, bytes: Uint8Array<ArrayBuffer>, record: object): Promise<void> {
+  /** The last one first. */
+  private async snapshots(): Promise<string[]> {
+    const names = await this.files.names(this.path);
+    const steps = names.map((name) => /^step-(\d+)\.tinygpt$/.exec(name)?.[1]).filter((step) => step !== undefined);
+    return steps
+      .map(Number)
+      .sort((a, b) => b - a)
+      .map((step) => `step-${step}`);
+  }
+
+  private async bytesOf(base: string): Promise<Bytes | null> {
+    const read = (await this.blob(`${base}.tinygpt`))?.arrayBuffer();
+    return read ? read.then((buffer) => new Uint8Array(buffer)).catch(() => null) : null;
+  }
+
+  private async recordOf(base: string): Promise<Sealed | null> {
+    const [text] = await this.texts([`${base}.json`]);
+    return text ? (parsed(text) as Sealed | null) : null;
+  }
+
+  private async unsealed(base: string): Promise<Omit<Stored, "newest"> | null> {
+    const record = await this.recordOf(base);
+    if (!record) return null;
+    const bytes = await this.bytesOf(base);
+    if (bytes && bytes.length === record.length && (await digest(bytes)) === record.sha256) {
+      return { bytes, record, kind: base.startsWith("step-") ? "snapshot" : "slot" };
+    }
+    this.damagedFiles.add(base);
+    return null;
+  }
+
+  /** A file whose record is lost, but which proves itself whole. */
+  private async proven(base: string): Promise<Omit<Stored, "newest"> | null> {
+    const bytes = await this.bytesOf(base);
+    const step = bytes && (await this.proof(bytes));
+    return bytes && step !== null ? { bytes, record: { step, events: Infinity }, kind: "file" } : null;
+  }
+
+  /** The weights of a damaged file, where they are whole. */
+  private async salvaged(base: string): Promise<Omit<Stored, "newest"> | null> {
+    const [[stated], bytes, record] = [await this.texts([`${base}.json`]), await this.bytesOf(base), await this.recordOf(base)];
+    const salvage = stated ? parse(this.decisions.salvage(stated)) : null;
+    if (!salvage || !record || bytes?.length !== record.length) return null;
+    const weights = weightsIn(bytes, salvage, salvage.rows);
+    if ((await digest(weights)) !== salvage.sha256) return null;
+    return { bytes: await writeState(salvage.header, salvage.step, weights), record, kind: "weights" };
+  }
+
+  /** What of this run was lost when that was read, in a sentence, or nothing. */
+  lost({ record, kind, newest }: Stored, log: Log): string {
+    return this.decisions.recovered(text({ step: record.step, kind, newest, log: log.end !== null }));
+  }
+
+  private async seal(base: string, bytes: Bytes, record: object): Promise<void> {
     await this.files.write(`${this.path}/${base}.json`, new Uint8Array());
     await this.files.write(`${this.path}/${base}.tinygpt`, bytes);
     await this.files.write(`${this.path}/${base}.json`, json(record));
+    this.damagedFiles.delete(base);
   }
 
   private async drop(step: number): Promise<void> {
     for (const end of ["json", "tinygpt"]) await this.files.remove(`${this.path}/step-${step}.${end}`);
   }
 
-  /** A checkpoint, whose events end at so many bytes; the record is written last. */
-  async keep({ slot, record, snapshot, drop }: KeepOrder, bytes: Uint8Array<ArrayBuffer>, events: number): Promise<void> {
-    const sealed = { ...record, savedAt: new Date().toISOString(), length: bytes.length, sha256: await digest(bytes), events };
+  /** A checkpoint, whose events end at so many bytes; the record is written last. `smooth`: the loss as the page states it. */
+  async keep({ slot, record, snapshot, drop, weights }: Order, bytes: Bytes, events: number, smooth: number | null): Promise<void> {
+    const rows = weights ? rowsIn(bytes, weights) : 0;
+    const proof = weights ? { weights: await digest(weightsIn(bytes, weights, rows)), rows } : {};
+    const sealed = {
+      ...record,
+      ...proof,
+      smooth,
+      savedAt: new Date().toISOString(),
+      length: bytes.length,
+      sha256: await digest(bytes),
+      events,
+    };
     await this.seal(`model.${slot}`, bytes, sealed);
     for (const step of drop) await this.drop(step);
     if (snapshot) await this.seal(`step-${record.step}`, bytes, sealed).catch(() => this.drop(record.step)); // it can be done without
   }
 
-  async events(length: number): Promise<Uint8Array<ArrayBuffer>> {
-    const file = await this.files.read(`${this.path}/events.jsonl`);
-    return new Uint8Array((await file?.slice(0, length).arrayBuffer()) ?? []);
+  /** The log of a model that was read. It is optional: lines that cannot be read are left out. */
+  async log({ step, events }: Stored["record"]): Promise<Log> {
+    const file = await this.blob(EVENTS);
+    const text =
+      (await file
+        ?.slice(0, Math.min(events, file.size))
+        .text()
+        .catch(() => "")) ?? "";
+    const all = text.split("\n").filter(Boolean);
+    const lines = all.filter((line) => isEvent(line, step));
+    const read = lines.map((line) => `${line}\n`).join("");
+    const end = encoder.encode(read).length;
+    const whole = text.startsWith(read) && (events === Infinity || events === end);
+    return { lines, end: whole ? end : null };
   }
 
-  async putEvents(bytes: Uint8Array<ArrayBuffer>, at: number): Promise<void> {
-    await this.files.write(`${this.path}/events.jsonl`, bytes, at);
+  async putEvents(bytes: Bytes, at: number): Promise<void> {
+    await this.files.write(`${this.path}/${EVENTS}`, bytes, at);
+  }
+
+  /** A log that cannot be read to its end is written anew; what there was of it stays. */
+  async setEventsAside(): Promise<void> {
+    const bytes = await (await this.blob(EVENTS))?.arrayBuffer().catch(() => null);
+    if (bytes?.byteLength) await this.files.write(`${this.path}/${EVENTS_DAMAGED}`, new Uint8Array(bytes));
   }
 
   async remove(): Promise<void> {
@@ -154,18 +334,26 @@ export class Folder {
   }
 }
 
+/** The record of a file that was found damaged, as core/tab/shelf.py has it. */
+function marked(text: string): string {
+  const { sequence } = parsed(text) as { sequence?: number };
+  return JSON.stringify({ sequence, damaged: true });
+}
+
 export class Shelf {
   readonly files: Files;
   readonly locks = new Locks();
-  private readonly decisions: Decisions;
+  private readonly decisions: ShelfModule;
+  private readonly proof: Proof;
 
-  constructor(files: Files, decisions: Decisions) {
+  constructor(files: Files, decisions: ShelfModule, proof: Proof) {
     this.files = files;
     this.decisions = decisions;
+    this.proof = proof;
   }
 
   folder(id: string): Folder {
-    return new Folder(id, this.files, this.decisions);
+    return new Folder(id, this.files, this.decisions, this.proof);
   }
 
   /** The folder, to write to. */
@@ -176,6 +364,12 @@ export class Shelf {
 
   ids(): Promise<string[]> {
     return this.files.names("runs");
+  }
+
+  /** What can be shown of each run. */
+  async facts(): Promise<ShelvedRun[]> {
+    const found = await this.each((folder) => folder.facts());
+    return found.filter((run) => run !== null);
   }
 
   /** Stored once, whichever runs learn from it. */
@@ -207,18 +401,26 @@ export class Shelf {
     return metas.find((meta) => meta?.base?.sha256 === sha256)?.base?.title ?? sha256.slice(0, 12);
   }
 
-  private async metas(): Promise<(Meta | null)[]> {
-    return Promise.all((await this.ids()).map((id) => this.folder(id).meta()));
+  private metas(): Promise<(Meta | null)[]> {
+    return this.each((folder) => folder.meta());
   }
 
-  /** A run, and what no other run learns from or stands on. */
+  /** Null of a run that cannot be read. */
+  private async each<T>(read: (folder: Folder) => Promise<T | null>): Promise<(T | null)[]> {
+    return Promise.all((await this.ids()).map((id) => read(this.folder(id)).catch(() => null)));
+  }
+
+  /** A run, and what no other run learns from or stands on. Where one does not tell, it may be any of them. */
   async remove(id: string): Promise<void> {
     const folder = await this.hold(id);
     await this.locks.alone(async () => {
       await folder.remove();
       const metas = await this.metas();
-      await this.keepOnly("texts", metas.map((meta) => meta?.text.sha256));
-      await this.keepOnly("bases", metas.map((meta) => meta?.base?.sha256));
+      if (metas.includes(null)) return;
+      const texts = metas.map((meta) => meta?.text.sha256);
+      const bases = metas.map((meta) => meta?.base?.sha256);
+      await this.keepOnly("texts", texts);
+      await this.keepOnly("bases", bases);
     });
     this.locks.release(id);
   }
@@ -227,7 +429,7 @@ export class Shelf {
     for (const sha256 of await this.files.names(folder)) if (!used.includes(sha256)) await this.files.remove(`${folder}/${sha256}`);
   }
 
-  differences(configs: unknown[]): [label: string, values: (number | string)[]][] {
-    return JSON.parse(this.decisions.differences(JSON.stringify(configs))) as [string, (number | string)[]][];
+  differences(configs: RunConfig[]): Difference[] {
+    return parse(this.decisions.differences(text(configs)));
   }
 }

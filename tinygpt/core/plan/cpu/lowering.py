@@ -7,10 +7,10 @@ floats behind its place the first begins. Kernels of every CPU build and number 
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.layout import LINE
 from tinygpt.core.models.programs import short_prefills
 from tinygpt.core.ops import KERNEL_NAMES
 from tinygpt.core.ops.op import Op, Program, Tensor
-from tinygpt.core.plan.layout import LINE
 from tinygpt.core.plan.memory import Plan, plan
 from tinygpt.core.plan.programs import MadePrograms
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 COMPACT = ("int8",)  # of a file's dtypes, those that every CPU reads weights in faster than as floats
 MAX_THREADS = 64
 TEAM_WORDS = 32 + 16 * MAX_THREADS  # that its threads share: kernels/tg.h
+STOP_WORD, DONE_WORD = 17, 18  # of those: whether a run is to end, and how often it was run
 
 
 class Lowered(MadePrograms):

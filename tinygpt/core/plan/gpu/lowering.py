@@ -1,14 +1,15 @@
 """From a program to what a GPU engine takes verbatim: buffers, pipelines, bindings and grids."""
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.models.layout import Layout, aligned
 from tinygpt.core.ops.gpu import Device, Dispatch, Target, ceil_div
 from tinygpt.core.ops.linear import are_pair, backward
 from tinygpt.core.ops.linear_normed import are_normed, normed_linear
 from tinygpt.core.ops.op import Op, Program, Tensor
 from tinygpt.core.ops.qk_turn import are_turned, turned
+from tinygpt.core.passes import DISPATCHES
 from tinygpt.core.plan.gpu.memory import FLAT, GpuPlan, base_segments_of, plan_gpu, segments_of
 from tinygpt.core.plan.gpu.playbook import Pipelines, words
-from tinygpt.core.plan.layout import Layout, aligned
 from tinygpt.core.plan.programs import MadePrograms
 
 TYPE_CHECKING = False
@@ -32,14 +33,17 @@ def slices_of(config: RunConfig, layout: Layout, device: Device) -> int:
     return max(1, min(MAX_SLICES, wanted, rows // MIN_SLICE_ROWS, possible))
 
 
-def lower_program(program: Program, target: Target) -> list[Dispatch]:
+def lower_program(program: Program, target: Target, fused: bool = True) -> list[Dispatch]:
+    """`fused`: two ops may be one dispatch."""
     result: list[Dispatch] = []
     index = 0
     while index < len(program.ops):
         op, ops = program.ops[index], [index]
         target.index = index
         next_op = program.ops[index + 1] if index + 1 < len(program.ops) else op
-        if are_pair(op, next_op):
+        if not fused:
+            made = op.declared.dispatch(op, target)
+        elif are_pair(op, next_op):
             made, ops = backward(op, next_op, target), [index, index + 1]
         elif are_normed(op, next_op, target):
             made, ops = normed_linear(op, next_op, target), [index, index + 1]
@@ -75,7 +79,7 @@ class GpuLowered(MadePrograms):
         target = Target(device, self.slices, self.segments, base_segments)
         self.segments = self.segments + base_segments
         for mode in modes:
-            self.dispatches[mode] = lower_program(self.programs[mode], target)
+            self.dispatches[mode] = lower_program(self.programs[mode], target, DISPATCHES not in self.without)
         self.plan: GpuPlan = plan_gpu(self.tensors, self.segments, self.slices, device, self.dispatches)
 
     def bytes(self) -> int:
@@ -94,7 +98,7 @@ class GpuLowered(MadePrograms):
         return places
 
     def playbook(self) -> "dict[str, Any]":
-        """What a player takes, as plain data: whole numbers and texts only (web/src/engine/contract.ts)."""
+        """What a player takes, as plain data: whole numbers and texts only (web/src/players/contract.ts)."""
         pipelines = Pipelines()
         programs: dict[str, Any] = {}
         for mode in sorted(self.dispatches):

@@ -8,10 +8,10 @@ lifetime.
 """
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.layout import Layout, aligned
 from tinygpt.core.models.memory import Memory
 from tinygpt.core.ops.gpu import Device, Dispatch, Segment
 from tinygpt.core.ops.op import ALIGNMENT, Tensor
-from tinygpt.core.plan.layout import Layout, aligned
 from tinygpt.core.plan.memory import Slot, place
 from tinygpt.core.wording import size_text
 
@@ -81,8 +81,8 @@ class GpuPlan:
             if tensor.kind == "input":
                 self.fixed[tensor.name] = (inputs, self.buffers[inputs])
                 self.buffers[inputs] += aligned(tensor.size)
-            elif tensor.kind == "corpus":
-                check_text(tensor, device)
+            elif tensor.kind in ("corpus", "table"):
+                check_whole(tensor, device)
                 self.fixed[tensor.name] = (self.new_buffer(aligned(tensor.size), tensor.name), 0)
 
     def new_buffer(self, floats: int, owner: str) -> int:
@@ -210,12 +210,18 @@ def place_arena(plan: GpuPlan, fixed: list[Tensor], slots: dict[str, list[Slot]]
         place_arena(plan, further, left)
 
 
-def check_text(tensor: Tensor, device: Device) -> None:
+def check_whole(tensor: Tensor, device: Device) -> None:
+    """What has a buffer of its own is bound whole."""
     most = min(device.max_binding, device.max_buffer)
     if 4 * aligned(tensor.size) > most:
+        what, remedy = (
+            ("the text has", "use less of it")
+            if tensor.kind == "corpus"
+            else ("the n-gram tables have", "choose fewer ngram_rows")
+        )
         raise TinyGPTError(
-            f"the text has {size_text(4 * tensor.size)}, more than the {size_text(most)} that this GPU binds at once; "
-            f"use less of it, or another engine"
+            f"{what} {size_text(4 * tensor.size)}, more than the {size_text(most)} that this GPU binds at once; "
+            f"{remedy}, or another engine"
         )
 
 

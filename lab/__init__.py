@@ -1,0 +1,1 @@
+"""Benchmarks and experiments of the project itself: not in the wheel."""

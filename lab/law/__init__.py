@@ -1,0 +1,1 @@
+"""How the law of the loss and the coach's bands are made."""

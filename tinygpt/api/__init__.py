@@ -1,0 +1,1 @@
+"""TinyGPT from Python."""

@@ -1,0 +1,162 @@
+"""Training from Python: a run in memory, or in a folder as `tinygpt train` makes it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tinygpt.api.model import Model
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.train.progress import Progress
+from tinygpt.engines.base import State
+from tinygpt.engines.select import EngineChoice
+from tinygpt.jobs.beginning import Base, kept_name, new_adapter_job, new_job, open_base
+from tinygpt.jobs.choices import Origin
+from tinygpt.jobs.given import Given, GivenText
+from tinygpt.jobs.resuming import draw_missing, resumed_job
+from tinygpt.jobs.session import RunHost, Session, Watch, checkpoint_of, prepared_folder
+from tinygpt.jobs.settings import TrainSettings
+from tinygpt.jobs.texts import full_path, open_texts
+from tinygpt.store.formats import Checkpoint, load_tinygpt
+from tinygpt.store.formats.adapter_file import Adapter, load_adapter, merged
+from tinygpt.store.formats.checkpoint import state_sha256
+from tinygpt.store.naming import best_of
+from tinygpt.store.runs import ADAPTER, RunFolder, require_free
+
+OF_GONE_ON = "give the text that the run was given, or start a new run"
+Event = dict[str, Any]  # as `tinygpt train --json` prints them: step, eval, exam, sample, checkpoint, advice
+OnEvent = Callable[[Event], object]
+
+
+class ListenedHost(RunHost):
+    """Tells the caller what happens. Without a folder it keeps the last and the best model in memory."""
+
+    def __init__(self, folder: RunFolder | None, settings: TrainSettings, on_event: OnEvent | None) -> None:
+        super().__init__(folder, settings)
+        self.on_event = on_event
+        self.kept: dict[str, Checkpoint] = {}
+        self.stopping = False
+
+    def emit(self, event: Event) -> None:
+        super().emit(event)
+        if self.on_event is not None and self.on_event(event) is False:
+            self.stopping = True
+
+    def should_stop(self) -> bool:
+        return self.stopping
+
+    async def save(self, kind: str, state: State, progress: Progress) -> bool | None:
+        if self.folder is None:
+            self.kept[kind] = checkpoint_of(self.settings, state, Progress.from_dict(progress.as_dict()))
+        return await super().save(kind, state, progress)
+
+    def best(self) -> Checkpoint:
+        """Of the run, which may have found it in an earlier session."""
+        if self.folder is None:
+            return self.kept.get("best") or self.kept["last"]
+        path = best_of(self.folder).path
+        return load_adapter(path).run if path.suffix == ADAPTER else load_tinygpt(path)
+
+
+def train(
+    text: GivenText | None = None,
+    *,
+    preset: str | None = None,
+    recipe: str | None = None,
+    init_from: Model | str | os.PathLike[str] | None = None,
+    lora: dict[str, Any] | None = None,
+    validation: str | bytes | None = None,
+    out: str | os.PathLike[str] | None = None,
+    on_event: OnEvent | None = None,
+    watch: Sequence[str] = (),
+    watch_every: int | None = None,
+    engine: str = "auto",
+    device: str = "auto",
+    threads: int = 0,
+    **settings: Any,
+) -> Model:
+    """Train a model on a text, a file (a Path) or a corpus, and give back the best.
+
+    `settings` are those of the model and of its training, by the names that `tinygpt train` has. `on_event` is told of
+    every step, validation and sample, and ends the run by returning False. `validation` is a text of its own; else the
+    last part of the text is held out. `lora` has adapters trained on the model `init_from`, which stays as it is:
+    rank, alpha and targets, as far as the defaults will not do. `watch` names tensors of a step ("blocks.*.dqkv"),
+    which events "watch" tell of every `watch_every` steps, or as often as is validated. `out` is a new folder for the
+    run, as `tinygpt train` makes it: with its checkpoints, metrics, samples and curve, for `resume` to go on with.
+    """
+    base = None if init_from is None else based_on(init_from, kept=out is not None)
+    if out is not None:
+        require_free(Path(out))
+    changes = {"model": settings, "train": {}, "sample": {}}
+    given = Given(text, validation)
+    if lora is None:
+        job = new_job(changes, given.named, preset=preset, recipe=recipe, base=base, tell=warn)
+    elif base is None:
+        raise TinyGPTError("LoRA needs a base model: pass init_from")
+    else:
+        job = new_adapter_job(base, lora, changes, given.named)
+    choice = EngineChoice(engine, device=device, threads=threads)
+    job = replace(job, settings=replace(job.settings, engine=choice), watch=watched(watch, watch_every))
+    session = Session(job, open_texts(job.settings, opened=given.opened))
+    with nullcontext() if out is None else prepared_folder(job, session, Path(out)) as folder:
+        return trained(session, folder, on_event, job.base)
+
+
+def resume(
+    run: str | os.PathLike[str],
+    text: GivenText | None = None,
+    *,
+    validation: str | bytes | None = None,
+    on_event: OnEvent | None = None,
+    watch: Sequence[str] = (),
+    watch_every: int | None = None,
+    **settings: Any,
+) -> Model:
+    """Go on with the run in a folder from its last checkpoint, as if it had never stopped.
+
+    `settings` are those that a run may change on its way: more steps, for one. The texts are needed where the run was
+    given them as such, and not as a file or a corpus by name.
+    """
+    given = Given(text, validation)
+    with RunFolder.open(Path(run)) as folder:
+        folder.lock()
+        draw_missing(folder)
+        job = resumed_job(folder, {"model": {}, "train": settings, "sample": {}}, given.moved, warn)
+        job = replace(job, watch=watched(watch, watch_every))
+        session = Session(job, open_texts(job.settings, OF_GONE_ON, given.opened))
+        return trained(session, prepared_folder(job, session, None), on_event, job.base)
+
+
+def trained(session: Session, folder: RunFolder | None, on_event: OnEvent | None, base: Checkpoint | None) -> Model:
+    """The best model of the session, whose engine is closed in any case."""
+    host = ListenedHost(folder, session.settings, on_event)
+    session.train(host)
+    choice, best = session.settings.engine, host.best()
+    source = "" if folder is None else full_path(folder.path)
+    if base is None or best.config.lora is None:
+        return Model(best, choice, source=source)
+    adapter = Adapter(session.texts.corpus.name, session.settings.origin.sha256, best)
+    return Model(merged(base, adapter, best), choice, adapter, source)
+
+
+def based_on(init_from: Model | str | os.PathLike[str], kept: bool) -> Base:
+    """A model to begin with; of a run that is kept the folder must say where it lies."""
+    if not isinstance(init_from, Model):
+        return open_base(Origin(kept_name(init_from)), warn)
+    if kept and not init_from.source:
+        raise TinyGPTError("a run that is kept names the model it begins with: save that model, and give its file")
+    origin = Origin(init_from.source or "a model in memory", state_sha256(init_from.checkpoint.state))
+    return Base(init_from.checkpoint, origin)
+
+
+def warn(sentence: str) -> None:
+    warnings.warn(sentence, stacklevel=3)
+
+
+def watched(patterns: Sequence[str], every: int | None) -> Watch | None:
+    return Watch(tuple(patterns), every) if patterns else None

@@ -1,0 +1,1 @@
+"""What to expect of a run: budgets, the law of the loss, the coach."""

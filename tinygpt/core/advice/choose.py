@@ -1,0 +1,211 @@
+"""Which run makes the most of so many seconds.
+
+Sizes are measured, smallest first, until the next one would only be worse. For each the law says what the steps that
+there is time for would come to.
+"""
+
+from collections import namedtuple
+
+from tinygpt.core.advice.law import RECIPE, predict
+from tinygpt.core.advice.law_numbers import LAW
+from tinygpt.core.advice.measure import measure
+from tinygpt.core.config import validates
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.optimizers import slot_names
+from tinygpt.core.presets import cut_short, preset, preset_names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tinygpt.core.advice.measure import Speed
+    from tinygpt.core.config import RunConfig
+
+MARGIN = 0.03  # of the time is not planned with: machines have their moods
+MEASURED_SHARE = 0.01  # of the time goes into the steps of one measurement,
+SHORTEST_MEASURED, LONGEST_MEASURED = 0.2, 1.5  # but no less and no more than so many seconds
+# The next size takes about so many times as long to measure; one that would take more than this share is left out.
+NEXT_TAKES, NEXT_SHARE = 3.0, 0.1
+WORSE = 1.03  # a size that is foretold this much worse than the best so far is the last that is measured
+VALIDATED_BYTES = 32768  # of a validation, at least: less would leave too much to chance
+VALIDATIONS, VALIDATED_SHARE = 10, 0.1  # so many on the way, unless they would take more than this share of the time
+# One sample at the start and so many on the way within this share of the time. On slow machines they are shorter, down
+# to so many bytes, before they are fewer.
+SAMPLES, SAMPLED_SHARE, SHORTEST_SAMPLE = 4, 0.05, 40
+SAVED_PER_SECOND = 2e8  # bytes: what a disk is trusted with. A validation may leave two checkpoints.
+FEWEST_STEPS = 20  # of which anything can be foretold
+SHORTER = 0.8  # where a text would only be learned by heart, runs that are shorter by this factor are considered
+DROPOUTS = (0.0, 0.15)
+LARGEST_BATCH = 4  # times the recipe's: larger ones were not tried
+
+# A run that fits the time. Of that, aside from its steps, the seconds that validations and samples take on the way and
+# at its end; all_steps: as many as there is time for; sampled: the bytes of a sample before the end, 0: there is none.
+Option = namedtuple("Option", ("preset", "run", "prediction", "speed", "aside", "end", "all_steps", "sampled"))
+# text: its TextFacts; names: presets to choose from, smallest first; stated: settings that are not to
+# be chosen; sample_bytes: the length of a sample.
+Asked = namedtuple("Asked", ("text", "val_bytes", "names", "stated", "sample_bytes"))
+
+
+def sizes() -> "list[str]":
+    """Presets that the law knows, smallest first."""
+    return [name for name in preset_names() if name in LAW.sizes]
+
+
+def measured_run(name: str, asked: Asked, batches: int = 1) -> "RunConfig":
+    """A run of a size as it is measured: all but its length, with so many times the recipe's batch."""
+    run = preset(name, RECIPE)
+    run = run.replace(batch=batches * run.train.batch).replace(**asked.stated)
+    tokens = run.train.batch * run.model.ctx
+    enough = max(run.train.eval_batches, -(-VALIDATED_BYTES // tokens))
+    return run.replace(eval_batches=asked.stated.get("eval_batches", enough))
+
+
+def fitted(name: str, run: "RunConfig", speed: "Speed", seconds: float, asked: Asked) -> "Option | None":
+    """The best run of a size within that time, if there is any."""
+    validation = run.train.eval_batches * speed.batch
+    saving = 4 * (1 + len(slot_names(run.train))) * parameter_count(run.model) / SAVED_PER_SECOND
+    sample = asked.sample_bytes * speed.byte
+    end = validation + 2 * saving + sample
+    left = (1.0 - MARGIN) * seconds - speed.start - end
+    each = validation + 2 * saving
+    validations = min(VALIDATIONS, max(0, int(VALIDATED_SHARE * left / each)))
+    samples, sampled = samples_within(SAMPLED_SHARE * left, speed.byte, asked)
+    aside = validations * each + samples * sampled * speed.byte
+    all_steps = int((left - aside) / speed.step)
+    best = None
+    steps = all_steps
+    while steps >= FEWEST_STEPS:
+        changes: dict[str, float] = {
+            "steps": steps,
+            "eval_every": -(-steps // (validations + 1)),
+            "sample_every": -(-steps // samples) if samples else 0,
+            "checkpoint_every": 0,
+        }
+        better = False
+        for dropout in DROPOUTS:
+            changes["dropout"] = dropout
+            changes.update(asked.stated)
+            shaped = cut_short(run, changes)
+            prediction = predict(LAW, name, shaped, asked.text)
+            if best is None or prediction.loss < best.prediction.loss:
+                best, better = Option(name, shaped, prediction, speed, aside, end, all_steps, sampled), True
+        if not better:
+            break
+        steps = int(SHORTER * steps)
+    return best
+
+
+def samples_within(seconds: float, byte: float, asked: Asked) -> tuple[int, int]:
+    """How many samples there are before the end, the one at the start among them, and the bytes of each."""
+    if asked.stated.get("sample_every") == 0:
+        return 0, 0
+    affordable = int(seconds / max(byte, 1e-9))
+    shortest = min(SHORTEST_SAMPLE, asked.sample_bytes)
+    samples = max(1, min(SAMPLES + 1, affordable // shortest))  # the first one in any case: that at the end is longer
+    return samples, min(asked.sample_bytes, max(shortest, affordable // samples))
+
+
+class Survey:
+    """Measures sizes on engines that it is given, and keeps what would come of each."""
+
+    def __init__(
+        self,
+        asked: Asked,
+        open_engine: "Callable[[RunConfig], Any]",
+        now: "Callable[[], float]",
+        deadline: float,
+        on_option: "Callable[[Option], None] | None" = None,
+    ) -> None:
+        self.asked = asked
+        self.open_engine = open_engine  # a coroutine: the engine of a run, with its texts
+        self.now = now
+        self.deadline = deadline
+        self.on_option = on_option
+        self.measured: list[tuple[str, RunConfig, Speed]] = []
+        self.options: list[Option] = []
+
+    async def choose(self) -> Option:
+        """The best of all, in the time that is left after measuring."""
+        gpu = await self.measure_sizes()
+        if gpu and self.options and "batch" not in self.asked.stated:
+            await self.measure_batches()
+        left = self.deadline - self.now()
+        again = [fitted(name, run, speed, left, self.asked) for name, run, speed in self.measured]
+        found = [option for option in again if option is not None]
+        if not found:
+            raise TinyGPTError(
+                f"there is no time for {FEWEST_STEPS} steps of {self.measured[0][0]}; give it more minutes"
+            )
+        return best_of(found)
+
+    def runs(self) -> "list[tuple[str, RunConfig]]":
+        """Of the sizes for which there is text enough."""
+        asked = self.asked
+        runs = [(name, measured_run(name, asked)) for name in asked.names]
+        fit = [
+            (name, run)
+            for name, run in runs
+            if asked.text.train_bytes > run.model.ctx and validates(run, asked.val_bytes)
+        ]
+        if not fit:
+            shortest = min([run.model.ctx for _, run in runs]) + 1
+            raise TinyGPTError(
+                f"a budget needs text to train on and held-out text to measure the loss, {shortest} bytes of each at "
+                f"least; there are {asked.text.train_bytes:,} and {asked.val_bytes:,}"
+            )
+        return fit
+
+    async def measure_sizes(self) -> bool:
+        """From small to large; whether it was a GPU that did the steps."""
+        gpu = False
+        for name, run in self.runs():
+            began = self.now()
+            try:
+                option, gpu = await self.measure(name, run)
+            except (TinyGPTError, MemoryError):
+                if not self.options:
+                    raise
+                break  # it takes more memory than there is
+            took = self.now() - began
+            if option is None or option.prediction.loss > WORSE * best_of(self.options).prediction.loss:
+                break
+            if NEXT_TAKES * took > NEXT_SHARE * (self.deadline - self.now()):
+                break
+        return gpu
+
+    async def measure_batches(self) -> None:
+        """A GPU does more tokens per second in larger batches, to a point."""
+        batches = 1
+        while batches < LARGEST_BATCH:
+            best = best_of(self.options)
+            batches *= 2
+            option, _ = await self.measure(best.preset, measured_run(best.preset, self.asked, batches))
+            if option is None or option.prediction.loss >= best.prediction.loss:
+                break
+
+    async def measure(self, name: str, run: "RunConfig") -> "tuple[Option | None, bool]":
+        opened = self.now()
+        total = self.deadline - opened
+        seconds = min(LONGEST_MEASURED, max(SHORTEST_MEASURED, MEASURED_SHARE * total))
+        engine = await self.open_engine(run)
+        try:
+            speed = await measure(engine, opened, self.now, seconds)
+        finally:
+            await engine.close()
+        self.measured.append((name, run, speed))
+        option = fitted(name, run, speed, self.deadline - self.now(), self.asked)
+        if option is not None:
+            self.options.append(option)
+            if self.on_option is not None:
+                self.on_option(option)
+        return option, not engine.threads
+
+
+def best_of(options: "list[Option]") -> Option:
+    best = options[0]
+    for option in options:
+        if option.prediction.loss < best.prediction.loss:
+            best = option
+    return best

@@ -1,0 +1,1 @@
+"""What an engine is, and core's own: programs on a player."""

@@ -1,1 +1,0 @@
-"""What is done with a model: the loops, in blocks, over any engine."""

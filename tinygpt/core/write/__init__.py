@@ -1,0 +1,1 @@
+"""Generation: from logits to texts."""

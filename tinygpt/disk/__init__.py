@@ -1,0 +1,1 @@
+"""Files on disk: read with care, written whole, locked, cached."""

@@ -1,0 +1,1 @@
+"""The page: built from what Python knows, and ready for any host."""

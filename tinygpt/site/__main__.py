@@ -1,0 +1,5 @@
+import sys
+
+from tinygpt.site.build import main
+
+main(sys.argv[1:])

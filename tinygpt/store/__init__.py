@@ -1,0 +1,1 @@
+"""What is kept: run folders, model files, bundled models, and how a model is named."""

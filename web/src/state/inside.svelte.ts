@@ -1,0 +1,125 @@
+// What is looked at inside the model, and what was seen last.
+import { sentence } from "../lib/format";
+import type { Looked, Origins, SavedFile, Scale, Text } from "../worker/protocol";
+import { Gone } from "../worker/remote";
+import type { Calls } from "./connection";
+
+const FIRST_TEXT = "But soft, what light through yonder window breaks? It is the east, and ";
+
+const REST = 9; // times as long as an answer took, before the next is asked for unbidden
+
+export class Inside {
+  text = $state(FIRST_TEXT);
+  tensor = $state(""); // that is watched
+  scales = $state<Record<string, number>>({}); // of parts that do not count as they are
+  shading = $state<"loss" | "attention" | "origins">("loss"); // what the colours of the text show
+  seen = $state.raw<Looked | null>(null);
+  fault = $state(""); // why nothing newer was seen
+  /** The byte that is chosen, among those that are looked into. */
+  at = $state(0);
+  /** What of the text stands in the one that was learnt from, and what that is called; null: not asked, or not known yet. */
+  origins = $state.raw<(Origins & { text: Uint8Array; source: string }) | null>(null);
+  untraced = $state(""); // why it is not known
+  layer = $state(0);
+  head = $state(0);
+
+  private readonly calls: () => Calls | null;
+  private readonly file: () => SavedFile | null;
+  private known: SavedFile | null = null; // the file that the worker has
+  private waiting = false;
+  private again = false;
+  private models = 0; // that came to hand: what is under way for one before is not shown
+  private answered = 0;
+  private took = 0;
+  private plain = $state.raw<Looked | null>(null); // what was seen last with all parts
+
+  constructor(calls: () => Calls | null, file: () => SavedFile | null) {
+    this.calls = calls;
+    this.file = file;
+  }
+
+  /** The mean loss, and where parts are changed that of the same model as it is, if it is known. */
+  get losses(): { now: number; plain: number | null } | null {
+    const { seen, plain } = this;
+    if (!seen) return null;
+    const same = plain && plain !== seen && plain.step === seen.step && sameBytes(plain.text, seen.text);
+    return { now: mean(seen.losses), plain: same ? mean(plain.losses) : null };
+  }
+
+  /** Ask for what is to be seen now; while an answer is under way, behind it. */
+  async look(): Promise<void> {
+    const calls = this.calls();
+    if (!calls) return;
+    if (this.waiting) {
+      this.again = true;
+      return;
+    }
+    this.waiting = true;
+    const [asked, model, file] = [performance.now(), this.models, this.file()];
+    const scales: Scale[] = Object.entries(this.scales).filter(([, factor]) => factor !== 1);
+    const given = file && file !== this.known ? { file } : {};
+    this.known = file;
+    try {
+      const seen = await calls.look({ text: new TextEncoder().encode(this.text), scales, tensor: this.tensor, ...given });
+      if (model === this.models) this.show(seen, scales.length === 0);
+    } catch (error) {
+      this.known = null;
+      if (model === this.models && !(error instanceof Gone)) this.fault = (error as Error).message;
+    }
+    this.waiting = false;
+    this.answered = performance.now();
+    this.took = this.answered - asked;
+    if (!this.again) return;
+    this.again = false;
+    await this.look();
+  }
+
+  /** Look again, for the model has learnt since; but let it learn for most of the time. */
+  refresh(): void {
+    if (!this.waiting && performance.now() - this.answered > REST * this.took) void this.look();
+  }
+
+  /** Search for the text in the part of a corpus that was learnt from. */
+  async trace(corpus: Text, source: string, valFraction: number): Promise<void> {
+    const [text, model] = [new TextEncoder().encode(this.text), this.models];
+    try {
+      const found = await this.calls()?.trace({ text, corpus, name: source, valFraction });
+      if (!found || model !== this.models) return;
+      this.origins = { ...found, text, source };
+      this.untraced = "";
+    } catch (error) {
+      if (error instanceof Gone) return;
+      this.origins = null;
+      this.untraced = sentence((error as Error).message);
+    }
+  }
+
+  /** `whole`: all parts count as they are. */
+  private show(seen: Looked, whole: boolean): void {
+    if (whole) this.plain = seen;
+    const moved = this.seen === null || this.seen.text.length - this.seen.first !== seen.text.length - seen.first;
+    this.seen = seen;
+    this.fault = "";
+    if (moved) this.at = seen.text.length - seen.first - 1;
+    this.layer = Math.min(this.layer, Math.max(0, seen.attention.length - 1));
+    this.head = Math.min(this.head, Math.max(0, seen.heads - 1));
+    if (!seen.tensors.includes(this.tensor)) this.tensor = "";
+    const gone = Object.keys(this.scales).filter((part) => !seen.parts.includes(part));
+    for (const part of gone) delete this.scales[part];
+  }
+
+  /** Another model is in hand: what was seen of the one before is not shown under its name. */
+  renew(): void {
+    this.seen = this.plain = this.origins = null;
+    this.fault = this.untraced = "";
+    this.models += 1;
+  }
+}
+
+function mean(values: Float32Array): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, i) => byte === b[i]);
+}

@@ -1,0 +1,465 @@
+// The page's one line to the worker: what it does with its model, what it reported, and what the user asked of it.
+import { untrack } from "svelte";
+import { bytesOf, textOf } from "../lib/bytes";
+import { NotServed } from "../lib/fetched";
+import { count, sentence } from "../lib/format";
+import { site } from "../lib/site";
+import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
+import type { StopReason, TrialEvent } from "../worker/protocol";
+import { Gone } from "../worker/remote";
+import { Inside } from "./inside.svelte";
+import { Estimate } from "./estimate.svelte";
+import { Facts } from "./facts.svelte";
+import { Hub } from "./hub.svelte";
+import type { Learnt, Machine, Means, Model, Notice, Order } from "./kinds";
+import { Library } from "./library.svelte";
+import { Readings } from "./readings.svelte";
+import { after, BUSY, type Happening, type State } from "./state";
+import { type Calls, type Connection, openWorker } from "./connection";
+
+type More = Pick<Start, "resume" | "run" | "adapt">;
+
+const READY_WITHIN = 30_000; // ms
+
+export class Run extends Readings {
+  #state = $state.raw<State>({ name: "loading" });
+  capabilities = $state.raw<Capabilities | null>(null);
+  started = $state.raw<Started | null>(null);
+  model = $state.raw<Model | null>(null);
+  notice = $state.raw<Notice | null>(null);
+  savedAt = $state<number | null>(null); // the step of the model in hand that a file has; `keptAt`: that the browser's storage has
+  private readonly calls = (): Calls | null => this.connection?.calls ?? null;
+  readonly library = new Library(this.calls, () => this.model !== null || this.busy);
+  readonly inside = new Inside(this.calls, () => this.model?.file ?? null);
+  readonly hub = new Hub(this.calls);
+  readonly estimate = new Estimate(this.calls);
+  readonly facts = new Facts(this.calls);
+  /** How often a model came to hand: from a file, or at the end of a run. */
+  arrivals = $state(0);
+  /** How the run of the model in hand has ended, if it was one of this tab. */
+  ended = $state<StopReason | null>(null);
+  /** The GPU is lost; the model in hand is the last state of it that was kept, if any. */
+  lost = $state(false);
+
+  private connection: Connection | null = null;
+  private patience: ReturnType<typeof setTimeout> | undefined;
+  private asking = 0; // questions that are not answered yet
+  private readonly replaced: (() => void)[] = []; // what is done when another model comes to hand
+
+  get state(): State {
+    return this.#state;
+  }
+
+  /** Whoever lets something happen does not depend on the state before. */
+  private happen(happening: Happening): void {
+    const before = untrack(() => this.#state);
+    this.#state = after(before, happening);
+  }
+
+  /** Whether the model in hand outlives the tab; while it trains, all but the last few steps of it. */
+  get kept(): boolean {
+    if (!this.library.durable || this.unkept) return false;
+    return this.busy ? this.keptAt !== null : this.keptAt === this.step;
+  }
+
+  get unsaved(): boolean {
+    return this.model !== null && this.step > 0 && this.step !== this.savedAt && !this.kept;
+  }
+
+  get busy(): boolean {
+    return BUSY.includes(this.#state.name);
+  }
+
+  /** With something short that cannot be stopped. */
+  get occupied(): boolean {
+    return this.#state.name === "checking" || this.#state.name === "writing";
+  }
+
+  /** What was made of a model is not shown under the name of the next one: `forget` is called when that comes. */
+  whenReplaced(forget: () => void): void {
+    this.replaced.push(forget);
+  }
+
+  /** Another model comes to hand. What was said of the one before goes with it. */
+  private replace(): void {
+    this.advice = [];
+    this.options = [];
+    this.unkept = "";
+    this.lost = false;
+    this.ended = null;
+    this.library.problem = "";
+    this.inside.renew();
+    for (const forget of this.replaced) forget();
+  }
+
+  connect(): Calls {
+    this.happen({ type: "connected" });
+    const connection = openWorker("tinygpt", (why) => this.died(why));
+    this.connection = connection;
+    this.patience = setTimeout(() => this.died("it did not start in time"), READY_WITHIN);
+    void this.welcome(connection.calls);
+    return connection.calls;
+  }
+
+  private async welcome(calls: Calls): Promise<void> {
+    try {
+      this.capabilities = await calls.capabilities();
+      clearTimeout(this.patience);
+      this.happen({ type: "ready" });
+      this.library.refresh();
+    } catch (error) {
+      if (error instanceof Gone) return;
+      clearTimeout(this.patience);
+      this.complain(sentence((error as Error).message));
+      this.happen({ type: "died" });
+    }
+  }
+
+  private connected(): Calls {
+    return this.calls() ?? this.connect();
+  }
+
+  disconnect(): void {
+    clearTimeout(this.patience);
+    this.halt();
+    this.connection?.end();
+    this.connection = null;
+  }
+
+  /** Train a new model. The one in hand stays until it has started. */
+  train(order: Order): Promise<void> {
+    return this.begin(order, {}, order.seconds ? `${order.seconds / 60}-minute model` : order.preset);
+  }
+
+  /** Continue the model in hand, with any settings changed that may change between two steps. */
+  async goOn(changes: Changes, means: Means): Promise<void> {
+    if (!this.model) return;
+    const more: More = { resume: this.model.file ?? "in hand", ...(this.model.run ? { run: this.model.run } : {}) };
+    await this.begin({ ...means, preset: site.defaultPreset, recipe: site.defaultRecipe, changes }, more, this.model.title);
+  }
+
+  /** Teach the model in hand another text: adapters learn beside it, and it stays as it is. */
+  async teach(lora: Changes, changes: Changes, means: Means): Promise<void> {
+    if (!this.model) return;
+    const { title, file } = this.model;
+    const more: More = { resume: file ?? "in hand", adapt: { lora, title } };
+    await this.begin({ ...means, preset: "", recipe: "", changes }, more, `${title.replace(/\.tinygpt$/, "")} taught ${means.textName}`);
+  }
+
+  /** Put a run of the library in hand, as it is or as it was at an earlier step, and continue it where a machine is given. */
+  async reopen(id: string, step?: number, machine?: Machine): Promise<void> {
+    const calls = this.connected();
+    this.happen({ type: "check" });
+    try {
+      const checked = await calls.take({ run: id, ...(step === undefined ? {} : { step }) });
+      this.receive(checked);
+      const { kept, leftOut } = checked;
+      if (!kept) return this.sayLoaded(checked, false);
+      const { title, step: at } = this.model!;
+      if (machine) void this.goOn({ steps: this.nextGoal }, { ...machine, text: async () => kept.text.sha256, textName: "" });
+      if (leftOut) this.notice = { kind: "warning", text: `${title} is open at step ${count(at)}. ${leftOut}` };
+      else if (!machine) this.notice = { kind: "info", text: `${title} is in hand: step ${count(at)}.` };
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Delete a run of the library. The model in hand stays, though it may not be kept any more. */
+  forget(id: string): void {
+    this.library.remove(id);
+    if (this.model?.run !== id) return;
+    this.model = { ...this.model, run: null, text: null };
+    this.keptAt = null;
+  }
+
+  /** The tab may be gone soon. */
+  keepSoon(): void {
+    if (this.#state.name === "training")
+      void this.calls()
+        ?.keep()
+        .catch(() => undefined);
+  }
+
+  /** As far as was planned; where that is done, as far again. */
+  get nextGoal(): number {
+    const planned = Number(this.model?.config.train["steps"] ?? 0);
+    const done = this.model?.step ?? 0;
+    return done >= planned ? done + planned : planned;
+  }
+
+  stop(): void {
+    this.happen({ type: "stop" });
+    void this.calls()?.stop();
+  }
+
+  async save(deliver: (bytes: Uint8Array<ArrayBuffer>, name: string) => void): Promise<void> {
+    try {
+      const { bytes, name, step } = this.model?.file ?? (await this.connected().save());
+      deliver(bytes, name);
+      this.savedAt = step;
+    } catch (error) {
+      this.refuse(error);
+    }
+  }
+
+  /** Of the adapters in hand: the model that they are for, or the plain model that the two make; null where that failed. */
+  async part(which: "base" | "merged"): Promise<SavedFile | null> {
+    this.notice = null;
+    const file = this.model?.file;
+    try {
+      return await this.connected().part({ which, ...(file ? { file } : {}) });
+    } catch (error) {
+      this.refuse(error);
+      return null;
+    }
+  }
+
+  /** Let the model continue `prompt`, as a sample. */
+  async write(prompt: string, machine: Machine): Promise<void> {
+    const bytes = bytesOf(prompt);
+    const sample = this.addSample(`step ${count(this.step)}, as asked`, prompt);
+    const heard = (piece: { bytes: number[] }): void => {
+      bytes.push(...piece.bytes);
+      const text = textOf(bytes);
+      this.samples = this.samples.map((row) => (row.id === sample ? { ...row, text } : row));
+    };
+    await this.ask(machine, (calls) => calls.write({ prompt: [...bytes], settings: {} }, { heard }));
+  }
+
+  /** Ask the model in hand; one that is in a file only goes to the worker first. Null where there is no answer. */
+  async ask<Answer>(machine: Machine, question: (calls: Calls) => Promise<Answer>): Promise<Answer | null> {
+    if (!this.model) return null;
+    const calls = this.connected();
+    this.notice = null;
+    this.happen({ type: "ask" });
+    this.asking += 1;
+    try {
+      const { file } = this.model;
+      if (file && !(await this.open(file, machine, calls))) return null;
+      return await question(calls);
+    } catch (error) {
+      this.refuse(error);
+      return null;
+    } finally {
+      this.asking -= 1;
+      if (this.asking === 0) this.happen({ type: "answered" });
+    }
+  }
+
+  /** Takes a file's model to the worker; whether it is there. */
+  private async open(resume: SavedFile, { engine, threads }: Machine, calls: Calls): Promise<boolean> {
+    const wish = { resume, engine, threads };
+    const heard = (event: TrialEvent): void => this.hear(event);
+    let opened = await calls.open(wish, { heard });
+    if ("doubt" in opened && this.isSure(opened)) opened = await calls.open({ ...wish, sure: true }, { heard });
+    if ("doubt" in opened) return false;
+    this.started = opened;
+    this.model = this.model && { ...this.model, file: null };
+    return true;
+  }
+
+  private isSure({ doubt }: Doubt): boolean {
+    const risk = "If it runs short, the tab dies, and what is not saved is lost. Go on?";
+    return confirm(`${sentence(doubt)} ${risk}`);
+  }
+
+  /** Have the worker check a file. Its model is put in hand once every byte is found sound; else what is in hand stays. */
+  async load(chosen: Pick<File, "name" | "arrayBuffer">, then?: () => void): Promise<void> {
+    const { name } = chosen;
+    const before = this.#state;
+    this.happen({ type: "check" });
+    try {
+      const bytes = new Uint8Array(await chosen.arrayBuffer());
+      const calls = this.connected();
+      this.happen({ type: "check" });
+      const inHand = this.model ? { inHand: { title: this.model.title, file: this.model.file } } : {};
+      const checked = await calls
+        .check({ name, bytes, ...inHand }, { transfer: [bytes.buffer] })
+        .catch((error: unknown) => this.fail(error));
+      if (!checked) return;
+      this.receive(checked);
+      then?.();
+      this.sayLoaded(checked, !(chosen instanceof File));
+    } catch (fault) {
+      this.#state = before;
+      const unreadable = `${name} cannot be read; it may be larger than this browser lets a page hold.`;
+      this.complain(fault instanceof NotServed ? fault.message : unreadable);
+    }
+  }
+
+  /** A model comes to hand. */
+  private receive({ file, config, parameters, loss, history, learnt, kept }: CheckedFile): void {
+    const { name, step } = file;
+    this.replace();
+    const first = kept?.events.find((event) => event.event === "steps")?.rows[0]?.[0] ?? Infinity;
+    this.reset(
+      Number(config.train["steps"]),
+      history.filter((point) => point[0] < first),
+    );
+    this.model = {
+      title: kept?.title ?? name,
+      parameters,
+      config,
+      step,
+      file,
+      run: kept?.run ?? null,
+      text: kept?.text ?? null,
+      learnt: learnt && { name: learnt.name, text: learnt.sha256 },
+      base: file.base?.title ?? null,
+    };
+    this.started = null;
+    this.replay(kept?.events ?? [], step, loss);
+    this.savedAt = kept ? null : step;
+    this.keptAt = kept ? step : null;
+    this.arrivals += 1;
+    this.happen({ type: "ended" });
+    this.library.withdraw();
+  }
+
+  /** `ours`: the file is the site's, and not the user's. */
+  private sayLoaded({ file: { name, step }, leftOut, sample }: CheckedFile, ours: boolean): void {
+    const text = `Loaded ${name}: step ${count(step)}.${ours ? "" : " It has not left this machine."}`;
+    this.notice = leftOut ? { kind: "warning", text: `${text} ${leftOut}` } : { kind: "info", text };
+    if (sample) this.addSample(`step ${count(step)}, from the file`, sample);
+  }
+
+  complain(text: string): void {
+    this.notice = { kind: "error", text };
+  }
+
+  private async begin({ text, ...order }: Order, more: More, title: string): Promise<void> {
+    const before = this.#state;
+    const going = more.resume !== undefined && !more.adapt;
+    const base = more.adapt?.title ?? (going ? (this.model?.base ?? null) : null);
+    this.happen({ type: "plan", measuring: order.seconds !== undefined });
+    let wish: Start;
+    try {
+      wish = { ...order, text: await text(), title, ...more };
+    } catch (fault) {
+      this.#state = before;
+      return this.complain(fault instanceof Error ? fault.message : String(fault));
+    }
+    const calls = this.connected();
+    this.happen({ type: "plan", measuring: order.seconds !== undefined });
+    this.notice = null;
+    this.lost = false;
+    this.advice = this.options = [];
+    this.library.problem = "";
+    const learnt = this.learntFrom(wish);
+    const heard = (event: RunEvent): void => {
+      if (event.event === "started") this.onStarted(event, title, going, learnt, base);
+      else if (event.event === "stopped") this.onStopped(event);
+      else this.hear(event);
+    };
+    try {
+      const doubt = await calls.start(wish, { heard });
+      if (doubt && this.isSure(doubt)) await calls.start({ ...wish, sure: true }, { heard });
+      else if (doubt) this.happen({ type: "ended" });
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private hear(event: TrialEvent): void {
+    if (event.event === "compiling") this.happen(event);
+    else this.note(event);
+  }
+
+  private onStarted(started: Started, title: string, going: boolean, learnt: Learnt, base: string | null): void {
+    const { config, parameters, run, advice } = started;
+    const steps = Number(config.train["steps"]);
+    this.started = started;
+    if (going) this.steps = steps;
+    else {
+      this.replace();
+      this.reset(steps);
+      this.savedAt = this.keptAt = null;
+    }
+    this.advice = advice;
+    this.unkept = "";
+    this.ended = null;
+    const text = going ? (this.model?.text ?? null) : null;
+    this.model = { title, parameters, config, step: this.step, file: null, run, text, learnt, base };
+    this.happen({ type: "started" });
+    this.library.withdraw();
+    void navigator.storage?.persist?.();
+  }
+
+  private learntFrom({ text, textName }: Start): Learnt {
+    const before = this.model?.learnt;
+    return before && before.text === text ? before : { name: textName || "its text", text };
+  }
+
+  private onStopped({ reason, step, message }: Ended): void {
+    this.show();
+    if (reason === "diverged") {
+      this.returnTo(step);
+      this.complain(sentence(message ?? ""));
+    }
+    this.ended = reason;
+    this.rest();
+    this.arrivals += 1;
+  }
+
+  /** What was asked for cannot be done; what runs goes on, unless its engine is gone. */
+  private refuse(error: unknown): void {
+    if (error instanceof Gone) return;
+    if ((error as Failure).lost) return this.fail(error);
+    this.complain(sentence((error as Failure).message));
+    this.happen({ type: "refused" });
+  }
+
+  /** What was under way has ended. */
+  private fail(error: unknown): void {
+    if (error instanceof Gone) return;
+    const { message, instead, lost = false } = error as Failure;
+    this.show();
+    const kept = instead && this.model && !this.model.file ? instead : null;
+    if (this.#state.name === "training" || this.#state.name === "stopping") this.ended = "stopped";
+    this.lost = lost;
+    this.complain(sentence(message));
+    if (kept) this.model = { ...this.model!, file: kept };
+    if (lost) this.onLost(kept);
+    if (this.capabilities) this.rest();
+    else this.happen({ type: "died" });
+  }
+
+  /** The GPU is gone, and the model in it: in hand is what was kept, as a file. */
+  private onLost(kept: SavedFile | null): void {
+    if (kept) {
+      this.returnTo(kept.step);
+      this.arrivals += 1;
+      this.complain(`${this.notice!.text} The model as of step ${count(kept.step)} is in hand.`);
+    } else if (!this.model?.file) {
+      this.model = null;
+      this.replace();
+      this.complain(`${this.notice!.text} The model was not kept yet: train anew, on WebAssembly if it happens again.`);
+    }
+  }
+
+  /** A run has ended. */
+  private rest(): void {
+    if (this.model) this.model = { ...this.model, step: this.step };
+    this.happen({ type: "ended" });
+  }
+
+  private died(why: string): void {
+    const lost = this.model !== null && this.model.file === null;
+    const kept = lost && this.library.durable ? this.keptAt : null;
+    const began = this.capabilities !== null;
+    this.disconnect();
+    this.estimate.forget();
+    if (lost) {
+      this.model = null;
+      this.replace();
+    }
+    let left = " Press Train to start it again.";
+    if (kept !== null) left = ` The model as of step ${count(kept)} is kept: go on from there.`;
+    else if (lost) left = " The model in it is lost: go on from a saved file, or train anew.";
+    this.complain(`The engine's worker died${why ? ` (${why})` : ""}.${left}`);
+    this.happen({ type: "died" });
+    if (!began || kept === null) return;
+    this.library.offerAgain();
+    this.connect();
+  }
+}

@@ -1,0 +1,143 @@
+// What the user has chosen for the next run, wherever on the page: size, text, engine, settings.
+import { corpus } from "../lib/corpus";
+import type { OwnText } from "../lib/owntext";
+import { knob, presetNamed, site } from "../lib/site";
+import { defaultEngine, type Changes, type EngineName, type Knob, type RunConfig } from "../worker/protocol";
+import type { Hub } from "./hub.svelte";
+import type { Learnt, Machine, Values } from "./kinds";
+import type { Run } from "./run.svelte";
+
+/** Where the text comes from: a corpus of the site's, the user's bytes, Hugging Face, or what a kept run has learnt from. */
+export type Source = "corpus" | "own" | "hub" | "kept";
+
+const MANY_CORES = 8;
+
+/** The row of the size table that stands for the model in hand. */
+export const IN_HAND = "in hand";
+
+export class Setup {
+  preset = $state(site.defaultPreset); // of a new model
+  chosen = $state(site.defaultPreset); // the preset, or the model in hand
+  recipe = $state(site.defaultRecipe);
+  source = $state<Source>("corpus");
+  corpus = $state.raw(site.corpus);
+  pasted = $state("");
+  own = $state.raw<OwnText | null>(null); // instead of what is pasted
+  values = $state<Values>({});
+  steps = $state<number | null>(null);
+  threads = $state<number | null>(null);
+  chosenEngine = $state<EngineName | null>(null);
+  teach = $state(false); // the model in hand is to stay as it is, and an adapter beside it to learn
+  adapter = $state<Values>({}); // its settings
+  targets = $state.raw(String(knob("lora", "targets").default).split(","));
+
+  private readonly run: Run;
+
+  readonly engine: EngineName = $derived.by(() => this.chosenEngine ?? defaultEngine(this.run.capabilities));
+  readonly goingOn = $derived.by(() => this.chosen === IN_HAND && this.run.model !== null);
+  readonly usually = $derived.by(() => presetNamed(this.preset, this.recipe));
+  readonly teaching = $derived.by(() => this.goingOn && this.teach && this.run.model?.base == null);
+  /** What the run would have where nothing is changed. */
+  readonly usual: RunConfig = $derived.by(() => {
+    if (this.teaching) return this.run.facts.teaching?.usual ?? this.run.model!.config;
+    return this.goingOn ? this.run.model!.config : this.usually;
+  });
+  readonly usualSteps = $derived.by(() => (this.goingOn && !this.teaching ? this.run.nextGoal : Number(this.usual.train["steps"])));
+  readonly kept = $derived.by(() => this.run.model?.text ?? null);
+  /** What of the text is here already; null: what it is like is known, or not to be had. */
+  readonly blob = $derived.by(() => {
+    if (this.source === "own") return this.own?.blob ?? new Blob([this.pasted]);
+    return this.source === "hub" ? new Blob(this.run.hub.fetched ? [this.run.hub.fetched.text] : []) : null;
+  });
+  readonly textBytes = $derived.by(() => {
+    if (this.source === "corpus") return this.corpus.bytes;
+    return this.source === "kept" ? (this.kept?.bytes ?? 0) : (this.blob?.size ?? 0);
+  });
+
+  constructor(run: Run) {
+    this.run = run;
+  }
+
+  get hub(): Hub {
+    return this.run.hub;
+  }
+
+  /** Of many cores one is left to the page: what waits for it on all of them waits for the slowest. */
+  get usualThreads(): number {
+    const cores = this.run.capabilities?.threads ?? 1;
+    return cores >= MANY_CORES ? cores - 1 : cores;
+  }
+
+  get machine(): Machine {
+    return { engine: this.engine, threads: this.threads ?? this.usualThreads };
+  }
+
+  choose(row: string): void {
+    this.chosen = row;
+    if (row !== IN_HAND) this.preset = row;
+    this.steps = null;
+  }
+
+  /** The model in hand is to be taught another text than it has learnt from. */
+  beginTeaching(): void {
+    this.choose(IN_HAND);
+    this.teach = true;
+    if (this.source !== "hub") this.source = "own";
+  }
+
+  /** A model has come to hand: one of the library brings its text along. */
+  receive(): void {
+    this.choose(IN_HAND);
+    if (this.run.model?.base) this.teach = false;
+    if (this.teaching) return;
+    if (this.kept) this.source = "kept";
+    else if (this.source === "kept") this.source = "corpus";
+  }
+
+  /** The text, or the sha256 of the one that is kept. */
+  async text(): Promise<Uint8Array<ArrayBuffer> | string> {
+    if (this.source === "corpus") return corpus(this.corpus);
+    if (this.source === "kept" && this.kept) return this.kept.sha256;
+    if (this.source === "hub" && !this.run.hub.fetched) throw new Error("There is no text of that dataset yet: press Fetch first.");
+    return new Uint8Array(await this.blob!.arrayBuffer());
+  }
+
+  /** The text that the model in hand learnt from, or the sha256 of one that may be kept, and what it is called. */
+  async learnt(): Promise<{ text: Uint8Array<ArrayBuffer> | string; name: string }> {
+    const learnt = this.run.model?.learnt;
+    if (!learnt) throw new Error("This model's file does not say which text it learnt from.");
+    const ours = site.corpora.find(({ sha256 }) => sha256 === learnt.text);
+    return ours ? { text: await corpus(ours), name: ours.title } : learnt;
+  }
+
+  get learntFrom(): Learnt | null {
+    return this.run.model?.learnt ?? null;
+  }
+
+  get textName(): string {
+    if (this.source === "corpus") return this.corpus.title;
+    if (this.source === "kept") return this.kept?.name ?? "";
+    return (this.source === "hub" ? this.run.hub.fetched?.name : this.own?.name) ?? "your own text";
+  }
+
+  /** Whether the model in hand has this setting for life; an adapter of it is trained in its own way. */
+  fixes({ section, fixed }: Knob): boolean {
+    return this.goingOn && fixed && !(this.teaching && section === "train");
+  }
+
+  /** Settings that differ from what the preset, or the model in hand, would have. */
+  changes(): Changes {
+    const fixed = site.knobs.filter((knob) => knob.section !== "sample" && this.fixes(knob)).map(({ name }) => name);
+    const stated = Object.fromEntries(filled(this.values).filter(([name]) => !fixed.includes(name)));
+    return { ...stated, steps: this.steps ?? this.usualSteps };
+  }
+
+  /** The adapter's settings. */
+  lora(): Changes {
+    return { ...Object.fromEntries(filled(this.adapter)), targets: this.targets.join(",") };
+  }
+}
+
+function filled(values: Values): [string, number | string][] {
+  return Object.entries(values).filter((entry): entry is [string, number | string] => (entry[1] ?? "") !== "");
+}

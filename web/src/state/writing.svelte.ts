@@ -1,0 +1,82 @@
+// What is asked of the model in hand, and of one beside it, in the view that writes.
+import { bytesOf } from "../lib/bytes";
+import { Draft, type Manner } from "./draft.svelte";
+import type { Machine, Values } from "./kinds";
+import { Run } from "./run.svelte";
+
+/** The model beside the one in hand has a worker of its own, and one thread. */
+export const BESIDE: Machine = { engine: "wasm", threads: 1 };
+
+/** What a second model may be chosen as, beside the names of the site's. */
+export const [BASE, MERGED, FROM_FILE] = ["=base", "=merged", "=file"];
+
+export class Writing {
+  prompt = $state("");
+  stop = $state("");
+  values = $state<Values>({});
+  second = $state.raw<{ run: Run; draft: Draft } | null>(null);
+  /** What the second model was chosen as: its name, FROM_FILE, or of an adapter its base or the two merged; none: "". */
+  beside = $state("");
+  readonly draft: Draft;
+  private readonly run: Run;
+  private choices = 0; // of a model beside it, so far
+
+  readonly manner: Manner = $derived.by(() => ({
+    settings: Object.fromEntries(
+      Object.entries(this.values).filter((entry): entry is [string, number | string] => (entry[1] ?? "") !== ""),
+    ),
+    stop: this.stop,
+  }));
+
+  constructor(run: Run) {
+    this.run = run;
+    this.draft = new Draft(run);
+    run.whenReplaced(() => {
+      if (this.beside === BASE || this.beside === MERGED) this.compare(undefined); // of the model before
+    });
+  }
+
+  get underWay(): boolean {
+    return this.draft.writing || (this.second?.draft.writing ?? false);
+  }
+
+  write(machine: Machine): void {
+    const bytes = bytesOf(this.prompt || "\n");
+    this.draft.write(bytes, this.manner, machine);
+    this.second?.draft.write(bytes, this.manner, BESIDE);
+  }
+
+  goOn(machine: Machine): void {
+    void this.draft.goOn(this.draft.made, this.manner, machine);
+    void this.second?.draft.goOn(this.second.draft.made, this.manner, BESIDE);
+  }
+
+  hush(): void {
+    this.draft.stop();
+    this.second?.draft.stop();
+  }
+
+  /** Beside the adapters in hand: what they stand on, or the plain model that the two make. */
+  async compareWith(which: "base" | "merged"): Promise<void> {
+    const beside = which === "base" ? BASE : MERGED;
+    this.compare(undefined);
+    this.beside = beside;
+    const { choices } = this;
+    const file = await this.run.part(which);
+    if (file && choices === this.choices) this.compare({ name: file.name, arrayBuffer: async () => file.bytes.slice().buffer }, beside);
+  }
+
+  /** Beside the model in hand; nothing: none. */
+  compare(file: Parameters<Run["load"]>[0] | undefined, beside = FROM_FILE): void {
+    this.choices += 1;
+    this.second?.draft.stop();
+    this.second?.run.disconnect();
+    this.second = null;
+    this.beside = file ? beside : "";
+    if (!file) return;
+    const other = new Run();
+    this.second = { run: other, draft: new Draft(other) };
+    other.connect();
+    void other.load(file);
+  }
+}
