@@ -63,7 +63,7 @@ def test_every_setting_has_a_flag_with_cores_help_and_default(
     for section in sections:
         for field in section.FIELDS:
             option = found[f"--{field.name.replace('_', '-')}"]
-            default = elsewhere.get(field.name, options.shown(field.default))
+            default = elsewhere.get(field.name, options.shown(field.default) or "none")
             assert option.help.startswith(field.help) and f"[default: {default}" in option.help, field.name
             completed = [item.value for item in option.shell_complete(None, "")]
             assert completed == list(field.choices or []), field.name

@@ -97,8 +97,9 @@ def damaged(raw, **stated):
     "stated, says",
     [
         ({"tables": None}, "tables must be a JSON object"),
-        ({"tables": {"rows": 513}}, "has 513 rows of n-gram tables, but the model has 512"),
-        ({"tables": {"rows": 4}}, "bytes of state, but"),
+        ({"tables": {"rows": 513, "shape": [512, 4]}}, "has 513 rows of n-gram tables, but the model has 512"),
+        ({"tables": {"rows": 4, "shape": [512, 4]}}, "bytes of state, but"),
+        ({"tables": {"rows": 5, "shape": [4, 512]}}, r"tables.shape must be \[512, 4\]"),
         ({"tables": {"rows": -1}}, "tables.rows"),
         ({"tables": {"rows": "5"}}, "tables.rows"),
     ],

@@ -73,7 +73,7 @@ def setting(section: type[Settings], field: Field, default: str) -> Any:
     return option(
         f"--{field.name.replace('_', '-')}",
         help=field.help,
-        default=(default or shown(field.default)) + bounds(field),
+        default=(default or shown(field.default) or "none") + bounds(field),
         panel=panel(section, field),
         **more,
     )
