@@ -12,6 +12,7 @@ import tinygpt.core.ops.compact
 import tinygpt.core.ops.cross_entropy
 import tinygpt.core.ops.dropout
 import tinygpt.core.ops.embed
+import tinygpt.core.ops.grad_norm
 import tinygpt.core.ops.init
 import tinygpt.core.ops.kv_heads
 import tinygpt.core.ops.layernorm
