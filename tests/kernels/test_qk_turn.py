@@ -36,7 +36,7 @@ def test_wgsl_heads_are_normed_and_what_is_normed_is_turned(N, T, H, D, wgsl):
     norm, turn = call_of("qk_norm", norm_case), call_of("rotary", turn_case)
     turn.tensors[0], turn.tensors[2].name = norm.tensor("y"), "turned"
     stored = {name: norm_case[name] for name in ("qkv", "y", "rstd")}
-    stored |= {"turns": turn_case["turns"], "turned": turn_case["y"]}
+    stored |= {"angles": turn_case["angles"], "turned": turn_case["y"]}
 
     after = played(wgsl, norm, turn, stored)
 
@@ -55,7 +55,7 @@ def test_wgsl_gradients_are_turned_back_and_brought_through_the_norm(N, T, H, D,
     norm.tensors[norm.declared.tensors.index("dy")] = turn.tensor("y")
     for op, name in ((norm, "y"), (turn, "qkv")):
         op.tensor(name).name = f"{op.kernel} {name}"
-    stored = {"rotary qkv": turn_case["qkv"], "turns": turn_case["turns"]}
+    stored = {"rotary qkv": turn_case["qkv"], "angles": turn_case["angles"]}
     stored |= {"qk_norm_backward y": norm_case["y"], "rstd": norm_case["rstd"], "dqkv": norm_case["dqkv"]}
 
     after = played(wgsl, turn, norm, stored)

@@ -1,4 +1,4 @@
-// qk_norm and the turn of rotary positions behind it, and both of their gradients, one dispatch each: of every head of q
+// qk_norm and the turn of rotary positions after it, and both of their gradients, one dispatch each: of every head of q
 // and k, y = x rstd and its pairs (i, i + D/2) turned; v as it is. LANES invocations per head, each with words of both
 // halves. See qk_norm.wgsl, qk_norm_backward.wgsl and rotary.wgsl.
 override N: u32;
@@ -18,7 +18,7 @@ struct Pair {
 struct Head {
   words: u32,  // of a half; a surplus head has none
   first: u32,
-  turns: u32,  // where its row's cosines begin
+  angles: u32,  // where its row's cosines begin
   place: u32,  // of the heads of q, k and v
   measured: u32,  // where its rstd lies
 }
@@ -31,7 +31,7 @@ fn head_of(number: u32) -> Head {
 }
 
 @group(0) @binding(0) var<storage, read> qkv: array<Floats>;
-@group(0) @binding(1) var<storage, read> turns: array<Floats>;
+@group(0) @binding(1) var<storage, read> angles: array<Floats>;
 @group(0) @binding(2) var<storage, read_write> y: array<Floats>;
 @group(0) @binding(3) var<storage, read_write> rstd: array<f32>;  // [N, 2H]
 @group(0) @binding(4) var<storage, read_write> turned: array<Floats>;
@@ -65,8 +65,8 @@ fn qk_norm_rotary(group: Group, @builtin(local_invocation_index) me: u32) {
     let b = qkv[at + HALF] * scale;
     y[at] = a;
     y[at + HALF] = b;
-    let c = select(Floats(1.0), turns[head.turns + i], turns_it);
-    let s = select(Floats(), turns[head.turns + i + HALF], turns_it);
+    let c = select(Floats(1.0), angles[head.angles + i], turns_it);
+    let s = select(Floats(), angles[head.angles + i + HALF], turns_it);
     turned[at] = a * c - b * s;
     turned[at + HALF] = a * s + b * c;
   }
@@ -81,8 +81,8 @@ fn qk_norm_rotary(group: Group, @builtin(local_invocation_index) me: u32) {
 fn turned_back(head: Head, i: u32) -> Pair {
   let a = dturned[head.first + i];
   let b = dturned[head.first + i + HALF];
-  let c = turns[head.turns + i];
-  let s = turns[head.turns + i + HALF];
+  let c = angles[head.angles + i];
+  let s = angles[head.angles + i + HALF];
   return Pair(a * c + b * s, b * c - a * s);
 }
 

@@ -28,7 +28,7 @@ static void rotary_table(const rotary_table_args& a, Team& team) {
     for (int lane = 0; lane < DRAW_LANES; lane++, frequency *= ratio) step[lane] = (u64)(frequency * TWO_64);
     for (i64 t = 0; t < a.T; t++) {
       CosSin turn = exact_cos_sin(step * (u64)(a.position ? a.position[t] : t) >> 32);
-      float* cos = a.turns + t * a.D + first;
+      float* cos = a.angles + t * a.D + first;
       for (int lane = 0; lane < min_of(DRAW_LANES, end - first); lane++) {
         cos[lane] = (float)turn.cos[lane];
         cos[half + lane] = (float)turn.sin[lane];
@@ -42,7 +42,7 @@ static void rotary(const rotary_args& a, Team& team) {
   float sign = a.inverse ? -1.0f : 1.0f;
   Range rows = team.share(a.N);
   for (i64 n = rows.begin; n < rows.end; n++) {
-    const float *x = a.qkv + n * row, *cos = a.turns + n % a.T * a.D, *sin = cos + half;
+    const float *x = a.qkv + n * row, *cos = a.angles + n % a.T * a.D, *sin = cos + half;
     float* y = a.y + n * row;
     for (i64 head = 0; head < turned; head += a.D)
       each_vec(0, half, [&](i64 i, auto lanes) {

@@ -7,18 +7,18 @@ import numpy as np
 from tinygpt.kernels.arrays import Floats, Ints
 
 
-def rotary_table(*, position: Ints | None, turns: Floats, T: int, D: int, base: int) -> None:
-    """turns [T,D]: cosines of the angles t base^(-2i/D), i = 0 … D/2 - 1, then their sines; for t = 0 … T - 1, or for
+def rotary_table(*, position: Ints | None, angles: Floats, T: int, D: int, base: int) -> None:
+    """angles [T,D]: cosines of t base^(-2i/D), i = 0 … D/2 - 1, then their sines; for t = 0 … T - 1, or for
     the places in position [T].
 
     Angles and their functions are taken in float64, whatever the table's dtype: t is large.
     """
     places = np.arange(T) if position is None else position
-    angles = np.outer(places, float(base) ** (-np.arange(0, D, 2) / D))
-    turns[...] = np.hstack([np.cos(angles), np.sin(angles)])
+    radians = np.outer(places, float(base) ** (-np.arange(0, D, 2) / D))
+    angles[...] = np.hstack([np.cos(radians), np.sin(radians)])
 
 
-def rotary(*, qkv: Floats, turns: Floats, y: Floats, N: int, T: int, H: int, D: int, inverse: int) -> None:
+def rotary(*, qkv: Floats, angles: Floats, y: Floats, N: int, T: int, H: int, D: int, inverse: int) -> None:
     """qkv [N,3C] -> y [N,3C]: of each head of q and k the pairs (a, b) = (x_i, x_(i + D/2)) become
 
         a cos - b sin,  a sin + b cos
@@ -27,7 +27,7 @@ def rotary(*, qkv: Floats, turns: Floats, y: Floats, N: int, T: int, H: int, D: 
     turned back: dqkv comes from dy by the same kernel with `inverse` 1. There sin has the other sign.
     """
     half = D // 2
-    cos, sin = np.split(turns[np.arange(N) % T][:, None], 2, axis=2)
+    cos, sin = np.split(angles[np.arange(N) % T][:, None], 2, axis=2)
     if inverse:
         sin = -sin
     turned, heads = y.reshape(N, 3 * H, D), qkv.reshape(N, 3 * H, D)

@@ -1,4 +1,4 @@
-// Pairs (i, i + D/2) of every head of q and k, turned by the angles of turns[n mod T] (cosines, then sines), or back;
+// Pairs (i, i + D/2) of every head of q and k, turned by angles[n mod T] (cosines, then sines), or back;
 // v as it is. An invocation per word of first halves.
 override N: u32;
 override T: u32;
@@ -7,7 +7,7 @@ override D: u32;
 override INVERSE: bool;
 
 @group(0) @binding(0) var<storage, read> qkv: array<Floats>;
-@group(0) @binding(1) var<storage, read> turns: array<Floats>;
+@group(0) @binding(1) var<storage, read> angles: array<Floats>;
 @group(0) @binding(2) var<storage, read_write> y: array<Floats>;
 
 @compute @workgroup_size(256)
@@ -28,8 +28,8 @@ fn rotary(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) gro
     return;
   }
   let row = head / (3u * H) % T * 2u * half + i;
-  let c = turns[row];
-  var s = turns[row + half];
+  let c = angles[row];
+  var s = angles[row + half];
   if (INVERSE) {
     s = -s;
   }

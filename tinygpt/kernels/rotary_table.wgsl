@@ -1,4 +1,4 @@
-// turns[t] = cos of the D/2 angles t base^(-2i/D), then their sines, or with HAS_POSITION those of position[t]; an
+// angles[t] = cos of the D/2 angles t base^(-2i/D), then their sines, or with HAS_POSITION those of position[t]; an
 // invocation per angle.
 //
 // An angle is a fraction of a turn in 64 bits (high, low): what a place adds to it, times the place; what overflows are
@@ -10,7 +10,7 @@ override RATIO_LOW: u32;
 override HAS_POSITION: bool;
 
 @group(0) @binding(0) var<storage, read> position: array<i32>;
-@group(0) @binding(1) var<storage, read_write> turns: array<f32>;
+@group(0) @binding(1) var<storage, read_write> angles: array<f32>;
 
 const INVERSE_TWO_PI = vec2u(0x28BE60DBu, 0x9391054Au);
 const TURN_UNIT = 1.462918079e-9;  // 2 pi / 2^32
@@ -63,6 +63,6 @@ fn rotary_table(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroup
     place = u32(position[row]);
   }
   let turn = cos_sin(place * frequency.x + high_product(place, frequency.y));
-  turns[row * D + i] = turn.x;
-  turns[row * D + half + i] = turn.y;
+  angles[row * D + i] = turn.x;
+  angles[row * D + half + i] = turn.y;
 }

@@ -32,16 +32,16 @@ class TestRotaryTable(KernelTests):
     def test_spec_is_the_formula(self, dims):
         T, D, places = dims["T"], dims["D"], dims["position"]
         places = range(T) if places is None else np.atleast_1d(places).tolist()
-        angles = [[t * dims["base"] ** (-2 * i / D) for i in range(D // 2)] for t in places]
-        turns = [[*map(math.cos, row), *map(math.sin, row)] for row in angles]
+        radians = [[t * dims["base"] ** (-2 * i / D) for i in range(D // 2)] for t in places]
+        angles = [[*map(math.cos, row), *map(math.sin, row)] for row in radians]
         # The bound is for angles rounded to a small part of a turn; here both round the products of t and a frequency.
-        wanted = run_spec("rotary_table", make_case("rotary_table", dims))["turns"]
-        assert np.abs(wanted - turns).max() <= 8 * 2.0**-53 * (max(places) + 1)
+        wanted = run_spec("rotary_table", make_case("rotary_table", dims))["angles"]
+        assert np.abs(wanted - angles).max() <= 8 * 2.0**-53 * (max(places) + 1)
 
-    def bound(self, *, turns, **_):
+    def bound(self, *, angles, **_):
         """Past quarter turns an angle a is at most pi/4, and off by 3 U a from its scaling. Then cos a = 1 - h with h
         below 0.31 and off by 5 U h, sin a = a (1 - h) with h below 0.11: at most 5 U for either."""
-        return {"turns": np.full_like(turns, 5 * U + TURN_UNIT)}
+        return {"angles": np.full_like(angles, 5 * U + TURN_UNIT)}
 
 
 def on_the_circle(normal, dims, random):
@@ -56,18 +56,18 @@ class TestRotary(KernelTests):
         for i, (N, T, H, D) in enumerate([(1, 1, 1, 2), (6, 3, 2, 6), (34, 17, 3, 16), (31, 31, 1, 100), (5, 1, 2, 64)])
     ]
     long_cases = [{"N": 100, "T": 50, "H": 3, "D": 32, "inverse": 0}]
-    fills = {"turns": on_the_circle}
+    fills = {"angles": on_the_circle}
 
-    def formula(self, *, qkv, turns, N, T, H, D, inverse, **_):
-        turn = torch.complex(*turns.chunk(2, dim=1))[torch.arange(N) % T]
+    def formula(self, *, qkv, angles, N, T, H, D, inverse, **_):
+        turn = torch.complex(*angles.chunk(2, dim=1))[torch.arange(N) % T]
         turn = turn.conj() if inverse else turn
         heads = qkv.reshape(N, 3 * H, D)
         turned = torch.complex(*heads.chunk(2, dim=2)) * turn[:, None]
         return {"y": torch.cat([torch.cat([turned.real, turned.imag], dim=2)[:, : 2 * H], heads[:, 2 * H :]], dim=1)}
 
-    def bound(self, *, qkv, turns, N, T, H, D, **_):
+    def bound(self, *, qkv, angles, N, T, H, D, **_):
         half, off = D // 2, np.zeros((N, 3 * H, D))
-        cos, sin = np.split(np.abs(turns)[np.arange(N) % T][:, None], 2, axis=2)
+        cos, sin = np.split(np.abs(angles)[np.arange(N) % T][:, None], 2, axis=2)
         turned = np.abs(qkv).reshape(N, 3 * H, D)[:, : 2 * H]
         off[:, : 2 * H, :half] = turned[..., :half] * cos + turned[..., half:] * sin
         off[:, : 2 * H, half:] = turned[..., :half] * sin + turned[..., half:] * cos
@@ -86,9 +86,9 @@ def test_spec_turned_queries_and_keys_know_their_distance_only():
     T, H, D = 50, 1, 8
     random = np.random.default_rng(4)
     qkv = np.tile(random.normal(size=(1, 3 * H * D)), (T, 1))
-    turns, y = np.empty((T, D)), np.empty_like(qkv)
-    SPEC["rotary_table"](position=np.array([1000]), turns=turns, T=T, D=D, base=10000)
-    SPEC["rotary"](qkv=qkv, turns=turns, y=y, N=T, T=T, H=H, D=D, inverse=0)
+    angles, y = np.empty((T, D)), np.empty_like(qkv)
+    SPEC["rotary_table"](position=np.array([1000]), angles=angles, T=T, D=D, base=10000)
+    SPEC["rotary"](qkv=qkv, angles=angles, y=y, N=T, T=T, H=H, D=D, inverse=0)
     scores = y[:, :D] @ y[:, D : 2 * D].T
     for distance in range(T):
         assert np.ptp(np.diagonal(scores, distance)) < 1e-10

@@ -118,7 +118,7 @@ class ModelProgram(Program):
         if self.model.positions != "rotary":
             return None
         table = self.tensor("angles", (self.T, self.D))
-        self.call("rotary_table", position=position, turns=table, T=self.T, D=self.D, base=ROTARY_BASE)
+        self.call("rotary_table", position=position, angles=table, T=self.T, D=self.D, base=ROTARY_BASE)
         return table
 
     def prepare_qkv(self, name: str, qkv: Tensor, angles: Tensor | None) -> Prepared:
@@ -152,7 +152,7 @@ class ModelProgram(Program):
 
     def rotary(self, name: str, qkv: Tensor, angles: Tensor, inverse: int) -> Tensor:
         y = self.rows(name, 3 * self.C)
-        self.call("rotary", qkv=qkv, turns=angles, y=y, N=self.N, T=self.T, H=self.H, D=self.D, inverse=inverse)
+        self.call("rotary", qkv=qkv, angles=angles, y=y, N=self.N, T=self.T, H=self.H, D=self.D, inverse=inverse)
         return y
 
     # --- the activation --------------------------------------------------------------------------------------

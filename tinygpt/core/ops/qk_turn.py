@@ -22,7 +22,7 @@ def turned(first: Op, second: Op, target: Target) -> list[Dispatch]:
     rotary = second if second.kernel == "rotary" else first
     wide, constants = width(rotary.dim("D") // 2), dims(rotary, "N T H D")
     constants["LANES"] = lanes = lanes_for(rotary.dim("D") // 2 // wide)
-    reads: list[Binding] = [("qkv", first.tensor("qkv")), ("turns", rotary.tensor("turns"))]
+    reads: list[Binding] = [("qkv", first.tensor("qkv")), ("angles", rotary.tensor("angles"))]
     writes: list[Binding] = bound(first, "y rstd") if rotary is second else bound(second, "dqkv")
     if rotary is second:
         constants["EPS"] = first.scalar("eps")

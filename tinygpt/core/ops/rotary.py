@@ -13,7 +13,7 @@ def rotary_table(op: Op, target: Target) -> list[Dispatch]:
     constants["RATIO_HIGH"], constants["RATIO_LOW"] = ratio >> 32, ratio & 0xFFFFFFFF
     grid = flat_grid(op.dim("T") * op.dim("D") // 2, target.device)
     files = ["philox.wgsl", "rotary_table.wgsl"]
-    return [Dispatch(files, "rotary_table", bound(op, "position"), bound(op, "turns"), constants, grid)]
+    return [Dispatch(files, "rotary_table", bound(op, "position"), bound(op, "angles"), constants, grid)]
 
 
 def frequency_ratio(base: int, D: int) -> float:
@@ -36,7 +36,7 @@ def rotary(op: Op, target: Target) -> list[Dispatch]:
         Dispatch(
             texts("rotary", wide),
             "rotary",
-            bound(op, "qkv turns"),
+            bound(op, "qkv angles"),
             bound(op, "y"),
             dims(op, "N T H D inverse"),
             flat_grid(words, target.device),
@@ -44,8 +44,8 @@ def rotary(op: Op, target: Target) -> list[Dispatch]:
     ]
 
 
-# turns[t] = cos of the D/2 angles position[t] base^(-2i/D), then their sines; without positions, of t itself
-declare("rotary_table", "position? -> turns | T D base", "position:i32=T turns=T,D", rotary_table)
-# Of every head, q and k: row n turns its pairs (i, i + D/2) by the angles of turns[n mod T]; v is copied.
+# angles[t] = cos of the D/2 angles position[t] base^(-2i/D), then their sines; without positions, of t itself
+declare("rotary_table", "position? -> angles | T D base", "position:i32=T angles=T,D", rotary_table)
+# Of every head, q and k: row n turns its pairs (i, i + D/2) by angles[n mod T]; v is copied.
 # With `inverse` they turn back, which is the gradient too. D is even.
-declare("rotary", "qkv turns -> y | N T H D inverse", "qkv=N,3*H*D turns=T,D y=N,3*H*D", rotary)
+declare("rotary", "qkv angles -> y | N T H D inverse", "qkv=N,3*H*D angles=T,D y=N,3*H*D", rotary)
