@@ -13,14 +13,15 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import trained_parameters
 from tinygpt.engines.base import Base, State
-from tinygpt.reference.engine import TorchEngine, pick_device
+from tinygpt.reference.devices import pick_device
+from tinygpt.reference.engine import TorchEngine
 from tinygpt.reference.lora import adapted_model
 
 
@@ -41,59 +42,47 @@ def torch_engine(
 
     With `config.lora` it trains adapters on the weights `base`, and its states are of those alone.
     """
-    kind = DistributedEngine if world_size() > 1 else TorchEngine
     if config.lora is not None:
         options.update(model=adapted_model(config, base), trained=trained_parameters(config))
-    return kind(config, state, **options)
+    if world_size() > 1:
+        options.update(device=join(options.get("device", "auto")), processes=Together())
+    return TorchEngine(config, state, **options)
 
 
-class DistributedEngine(TorchEngine):
-    """A TorchEngine whose steps, metrics and validations are shared by all processes.
+class Together:
+    """The processes that torchrun started, once they have met."""
 
-    Weights and moments are the same everywhere at all times, so any process can export them.
-    """
-
-    name = "torch-distributed"
-
-    def __init__(self, config: RunConfig, state: State | None = None, *, device: str = "auto", **options: Any) -> None:
-        super().__init__(config, state, device=join(device), **options)
+    def __init__(self) -> None:
         self.rank = dist.get_rank()
-        self.replicas = dist.get_world_size()
-        self.block = self.block or 1  # all must ask for the same steps, whatever their clocks say
-        self.graphed = False  # DDP overlaps its exchange with the backward pass by hooks, which run in Python
-        on_gpu = self.device.type == "cuda"
-        self.data_parallel = DistributedDataParallel(self.model, device_ids=[self.device] if on_gpu else None)
-        self.network = self.data_parallel
+        self.count = dist.get_world_size()
 
-    def describe(self) -> str:
-        return f"{super().describe()}, {self.replicas} processes"
+    def parallel(self, model: nn.Module, device: torch.device) -> nn.Module:
+        return DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
 
     def share(self, offsets: list[int]) -> list[int]:
-        size = len(offsets) // self.replicas
+        size = len(offsets) // self.count
         return offsets[self.rank * size : (self.rank + 1) * size]
 
-    def accumulating(self, last: bool) -> AbstractContextManager[None]:
+    def accumulating(self, network: nn.Module, last: bool) -> AbstractContextManager[None]:
         """Gradients are exchanged once per step, during the last backward pass."""
-        return nullcontext() if last else self.data_parallel.no_sync()
+        assert isinstance(network, DistributedDataParallel)
+        return nullcontext() if last else network.no_sync()
 
-    def averaged(self, metrics: Tensor) -> Tensor:
-        mean = metrics.clone()
-        dist.all_reduce(mean)
-        return mean / self.replicas
+    def mean(self, metrics: Tensor) -> Tensor:
+        return self.total(metrics) / self.count
 
-    def loss_sum(self, offsets: list[int]) -> tuple[float, int]:
-        total, count = super().loss_sum(offsets[self.rank :: self.replicas])
-        both = torch.tensor([total, count], dtype=torch.float64)
+    def total(self, sums: Tensor) -> Tensor:
+        both = sums.clone()
         dist.all_reduce(both)
-        return both[0].item(), int(both[1].item())
+        return both
 
-    async def agree(self, flag: bool) -> bool:
+    def agree(self, flag: bool) -> bool:
         """Exchanged between the hosts, so that the GPUs are not waited for."""
         raised = torch.tensor(int(flag))
         dist.all_reduce(raised, op=dist.ReduceOp.MAX)
         return bool(raised.item())
 
-    async def close(self) -> None:
+    def close(self) -> None:
         if dist.is_initialized():
             dist.destroy_process_group()
 

@@ -10,7 +10,7 @@ import copy
 import functools
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from tinygpt.core.write.sampler import choose, require_finite
 from tinygpt.engines.base import State, Tables
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
+from tinygpt.reference.devices import pick_device, pick_precision
 from tinygpt.reference.model import (
     ByteModel,
     Cache,
@@ -41,6 +42,7 @@ from tinygpt.reference.model import (
     make_model,
 )
 from tinygpt.reference.optimizers import KEYS, Rates, make_optimizer, step_rows
+from tinygpt.reference.processes import Alone, Processes
 
 RING = 64  # steps whose metrics stay on the device until someone reads them
 WARMUP_STEPS = 3  # before a capture: compile, autotune, let libraries allocate their workspaces
@@ -66,14 +68,13 @@ class WrittenText:
 
 
 class TorchEngine(Engine):
-    """One process, one device. Master weights and what the optimizer keeps are float32 at every precision.
+    """One device per process. Master weights and what the optimizer keeps are float32 at every precision.
 
-    It makes a model and trains all of it, unless it is given a `model` or the list of what is `trained`.
+    It makes a model and trains all of it, unless it is given a `model` or the list of what is `trained`. Weights and
+    moments are the same in all `processes` at all times, so any of them can export a state.
     """
 
     name = "torch"
-    rank = 0  # of this process
-    compile_mode: str | None = None  # torch.compile's `mode`
 
     def __init__(
         self,
@@ -85,8 +86,11 @@ class TorchEngine(Engine):
         device: str = "auto",
         precision: str = "auto",
         compile: bool = False,
+        compile_mode: str | None = None,
         threads: int | None = None,
+        processes: Processes | None = None,
     ) -> None:
+        """`compile_mode` is torch.compile's `mode`."""
         check_threads(threads, max(MAX_THREADS, cores()))
         self.config = config
         if threads is not None:
@@ -95,15 +99,20 @@ class TorchEngine(Engine):
         self.threads = torch.get_num_threads() if self.device.type == "cpu" else None
         self.precision = pick_precision(precision, self.device)
         self.compile = compile
-        self.graphed = compile and self.device.type == "cuda"
-        self.block = 20 if self.device.type == "cuda" else None
+        self.processes = Alone() if processes is None else processes
+        self.replicas = self.processes.count
+        several = self.replicas > 1
+        # DDP overlaps its exchange with the backward pass by hooks, which run in Python: there is no graph of that.
+        self.graphed = compile and self.device.type == "cuda" and not several
+        # Several processes must ask for the same steps, whatever their clocks say.
+        self.block = 20 if self.device.type == "cuda" else 1 if several else None
 
         train = config.train
         self.made_model = model is None
         if model is None:
             model = make_model(config.model, initial_weights(config.model, train.seed) if state is None else state.w)
         self.model = model.to(self.device)
-        self.network: nn.Module = self.model  # what a step calls: DDP's wrapper in `distributed`
+        self.network = self.processes.parallel(self.model, self.device)  # what a step calls
         rows = parameters(config.model) if trained is None else trained
         self.trained = [self.model.get_parameter(row.name) for row in rows]  # in the order of a State's vectors
         # What is validated and written with, and kept: averages of the weights that steps change, or those themselves.
@@ -121,7 +130,7 @@ class TorchEngine(Engine):
         self.train_loss = self.mean_loss
         if compile:
             torch.compiler.reset()  # a function compiled for several engines is silently no longer compiled after a few
-            self.train_loss = torch.compile(self.mean_loss, dynamic=False, mode=self.compile_mode)
+            self.train_loss = torch.compile(self.mean_loss, dynamic=False, mode=compile_mode)
 
         # Everything a captured step reads or writes lives at one address for good.
         self.offsets = torch.zeros(train.grad_accum, train.batch, dtype=torch.int64, device=self.device)
@@ -148,7 +157,8 @@ class TorchEngine(Engine):
         else:
             where = "Apple GPU"
         how = "one CUDA graph" if self.graphed else "compiled" if self.compile else "eager"
-        return f"PyTorch {torch.__version__} on {where}, {self.precision}, {how}"
+        shared = f", {self.replicas} processes" if self.replicas > 1 else ""
+        return f"PyTorch {torch.__version__} on {where}, {self.precision}, {how}{shared}"
 
     async def load_corpus(self, train: bytes, val: bytes) -> None:
         self.train_text = byte_tensor(train).to(self.device)
@@ -165,7 +175,7 @@ class TorchEngine(Engine):
         rows = train.batch * train.grad_accum * self.replicas
         offsets = batch_offsets(train.seed, step, rows, len(self.train_text), ctx, train.windows)
         self.rates.fill(train, step)
-        self.offsets.copy_(self.upload(self.share(offsets)).view_as(self.offsets))
+        self.offsets.copy_(self.upload(self.processes.share(offsets)).view_as(self.offsets))
         self.seed_masks()
         if self.compile:
             self.compiled_step()
@@ -189,7 +199,7 @@ class TorchEngine(Engine):
         micro_batches, smoothing = len(self.offsets), self.config.train.label_smoothing
         losses = []
         for i, rows in enumerate(self.offsets):
-            with self.accumulating(last=i == micro_batches - 1):
+            with self.processes.accumulating(self.network, last=i == micro_batches - 1):
                 with self.arithmetic():
                     loss = self.train_loss(self.network, self.train_text, rows, micro_batches, self.drop, smoothing)
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -231,7 +241,7 @@ class TorchEngine(Engine):
         """A step's masks depend on nothing but the seed, the step and the process: a resumed run has the same."""
         train = self.config.train
         if train.dropout:
-            torch.manual_seed(hash((train.seed, self.step + 1, self.rank)))
+            torch.manual_seed(hash((train.seed, self.step + 1, self.processes.rank)))
 
     def compiled_step(self) -> None:
         try:
@@ -277,7 +287,7 @@ class TorchEngine(Engine):
         return metrics
 
     def empty_ring(self) -> None:
-        rows = self.averaged(self.ring[: len(self.in_ring)]).tolist()
+        rows = self.processes.mean(self.ring[: len(self.in_ring)]).tolist()
         for step, (loss, norm) in zip(self.in_ring, rows, strict=True):
             self.metrics.append(StepMetrics(step, loss, norm))
         self.in_ring = []
@@ -303,13 +313,16 @@ class TorchEngine(Engine):
         return total / count
 
     def loss_sum(self, offsets: list[int]) -> tuple[float, int]:
+        """Over windows of which every process takes its share."""
+        offsets = offsets[self.processes.rank :: self.replicas]
         total = torch.zeros((), dtype=torch.float64, device="cpu" if self.device.type == "mps" else self.device)
         batch = self.config.train.batch
         with torch.no_grad(), self.arithmetic():
             for start in range(0, len(offsets), batch):
                 rows = self.upload(offsets[start : start + batch])
                 total += self.mean_loss(self.kept_model, self.val_text, rows).to(total.device) * len(rows)
-        return total.item(), len(offsets)
+        loss, count = self.processes.total(torch.tensor([total.item(), len(offsets)], dtype=torch.float64)).tolist()
+        return loss, int(count)
 
     async def window_losses(self, windows: list[bytes]) -> list[list[float]]:
         ctx, batch = self.config.model.ctx, self.config.train.batch
@@ -453,43 +466,11 @@ class TorchEngine(Engine):
             rows.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else rows.to(self.device)
         )
 
-    # What several processes share; `distributed` overrides these, and `loss_sum`.
+    async def agree(self, flag: bool) -> bool:
+        return self.processes.agree(flag)
 
-    def share(self, offsets: list[int]) -> list[int]:
-        """This process's windows of a step."""
-        return offsets
-
-    def accumulating(self, last: bool) -> AbstractContextManager[None]:
-        """Wraps forward and backward of one micro-batch."""
-        return nullcontext()
-
-    def averaged(self, metrics: Tensor) -> Tensor:
-        return metrics
-
-
-def pick_device(name: str) -> torch.device:
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if available[kind]))
-    kind = name.split(":")[0]
-    if kind not in available:
-        raise TinyGPTError(f"there is no device '{name}'; choose auto, cpu, cuda or mps")
-    if not available[kind]:
-        raise TinyGPTError(f"PyTorch {torch.__version__} finds no {kind} device here; choose --device cpu or auto")
-    return torch.device(name)
-
-
-def pick_precision(name: str, device: torch.device) -> str:
-    cuda = device.type == "cuda"
-    if name == "auto":
-        return "bf16" if cuda and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    if name not in ("float32", "tf32", "bf16"):
-        raise TinyGPTError(f"there is no precision '{name}'; choose auto, float32, tf32 or bf16")
-    if name == "tf32" and not cuda:
-        raise TinyGPTError(f"precision tf32 needs a CUDA device, not {device.type}; choose float32")
-    if name == "bf16" and device.type == "mps":
-        raise TinyGPTError("precision bf16 is for CUDA and the CPU; choose float32 on mps")
-    return name
+    async def close(self) -> None:
+        self.processes.close()
 
 
 def byte_tensor(data: bytes) -> Tensor:

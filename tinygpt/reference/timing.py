@@ -24,10 +24,6 @@ COMPARED_STEPS = 30
 CHUNK = 20  # steps between two readings of the metrics, as in a training on a GPU
 
 
-class AutotunedEngine(TorchEngine):
-    compile_mode = "max-autotune-no-cudagraphs"
-
-
 def corpus() -> bytes:
     """Some real text: this package's own source."""
     return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
@@ -37,8 +33,8 @@ def start(config: RunConfig, mode: str, device: str) -> TorchEngine:
     how, _, precision = mode.partition("-")
     if how not in ("eager", "graph", "autotune") or not precision:
         raise TinyGPTError(f"there is no mode '{mode}'; for example eager-float32, graph-tf32 or autotune-bf16")
-    kind = AutotunedEngine if how == "autotune" else TorchEngine
-    engine = kind(config, device=device, precision=precision, compile=how != "eager")
+    tuned = "max-autotune-no-cudagraphs" if how == "autotune" else None
+    engine = TorchEngine(config, device=device, precision=precision, compile=how != "eager", compile_mode=tuned)
     run_now(engine.load_corpus(corpus(), corpus()))
     return engine
 
