@@ -27,14 +27,14 @@ def killing(*arguments, **more):
 """
 PAUSE_AT_STEP_5 = """
 import time
-from tinygpt.cli.hosts import ScreenHost
-emit = ScreenHost.emit
+from tinygpt.cli.screen import Screen
+show = Screen.event
 def pausing(self, event):
-    emit(self, event)
+    show(self, event)
     if event["event"] == "step" and event["step"] >= 5:
         print("here", flush=True)
         time.sleep(60)
-ScreenHost.emit = pausing
+Screen.event = pausing
 """
 
 

@@ -54,6 +54,10 @@ def work(**more):
     return Work(EngineChoice("native", threads=1), TRAIN, VAL, **more)
 
 
+class Nobody(Watch):
+    """Hears nothing."""
+
+
 class Listener(Host):
     def __init__(self):
         self.evals = []
@@ -151,7 +155,7 @@ def test_processes_side_by_side_find_what_one_finds():
         def finished(self, run, result):
             heard.append(result.key)
 
-    alone = swept(plan, one_by_one(Runner(work()), Watch(), lambda run: None))
+    alone = swept(plan, one_by_one(Runner(work()), Nobody(), lambda run: None))
     assert swept(plan, side_by_side(2, work(), Hearing(), lambda run: None)) == alone
     assert sorted(heard) == [key for key, _ in alone]
 

@@ -12,15 +12,12 @@ from typing import Any
 
 from tinygpt.api.model import Model
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.train.progress import Progress
-from tinygpt.engines.base import State
 from tinygpt.engines.select import EngineChoice
 from tinygpt.jobs.beginning import Base, kept_name, new_adapter_job, new_job, open_base
 from tinygpt.jobs.choices import Origin
 from tinygpt.jobs.given import Given, GivenText
 from tinygpt.jobs.resuming import draw_missing, resumed_job
-from tinygpt.jobs.session import RunHost, Session, Watch, checkpoint_of, prepared_folder
-from tinygpt.jobs.settings import TrainSettings
+from tinygpt.jobs.session import Audience, Session, Watch, prepared_folder
 from tinygpt.jobs.texts import full_path, open_texts
 from tinygpt.store.formats import Checkpoint, load_tinygpt
 from tinygpt.store.formats.adapter_file import Adapter, load_adapter, merged
@@ -33,33 +30,29 @@ Event = dict[str, Any]  # as `tinygpt train --json` prints them: step, eval, exa
 OnEvent = Callable[[Event], object]
 
 
-class ListenedHost(RunHost):
-    """Tells the caller what happens. Without a folder it keeps the last and the best model in memory."""
+class Caller(Audience):
+    """Is told what happens. Of a run without a folder it has the last and the best model in memory."""
 
-    def __init__(self, folder: RunFolder | None, settings: TrainSettings, on_event: OnEvent | None) -> None:
-        super().__init__(folder, settings)
+    def __init__(self, on_event: OnEvent | None) -> None:
         self.on_event = on_event
         self.kept: dict[str, Checkpoint] = {}
         self.stopping = False
 
-    def emit(self, event: Event) -> None:
-        super().emit(event)
+    def event(self, event: Event) -> None:
         if self.on_event is not None and self.on_event(event) is False:
             self.stopping = True
 
     def should_stop(self) -> bool:
         return self.stopping
 
-    async def save(self, kind: str, state: State, progress: Progress) -> bool | None:
-        if self.folder is None:
-            self.kept[kind] = checkpoint_of(self.settings, state, Progress.from_dict(progress.as_dict()))
-        return await super().save(kind, state, progress)
+    def saved(self, kind: str, checkpoint: Checkpoint) -> None:
+        self.kept[kind] = checkpoint
 
-    def best(self) -> Checkpoint:
+    def best(self, folder: RunFolder | None) -> Checkpoint:
         """Of the run, which may have found it in an earlier session."""
-        if self.folder is None:
+        if folder is None:
             return self.kept.get("best") or self.kept["last"]
-        path = best_of(self.folder).path
+        path = best_of(folder).path
         return load_adapter(path).run if path.suffix == ADAPTER else load_tinygpt(path)
 
 
@@ -134,9 +127,9 @@ def resume(
 
 def trained(session: Session, folder: RunFolder | None, on_event: OnEvent | None, base: Checkpoint | None) -> Model:
     """The best model of the session, whose engine is closed in any case."""
-    host = ListenedHost(folder, session.settings, on_event)
-    session.train(host)
-    choice, best = session.settings.engine, host.best()
+    caller = Caller(on_event)
+    session.train(folder, caller)
+    choice, best = session.settings.engine, caller.best(folder)
     source = "" if folder is None else full_path(folder.path)
     if base is None or best.config.lora is None:
         return Model(best, choice, source=source)

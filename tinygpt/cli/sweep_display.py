@@ -16,13 +16,12 @@ from tinygpt.cli.display import TRAIN_STYLE, VAL_STYLE, WIDEST, duration, rate
 from tinygpt.cli.output import Output
 from tinygpt.sweeps.plan import Plan, Run, described
 from tinygpt.sweeps.results import DIVERGED, FAILED, Result, standings
-from tinygpt.sweeps.sweeping import Watch
 
 STOPPING = "stopping; what is done is kept"
 
 
-class SweepDisplay(Watch):
-    """Follows a sweep. This one shows nothing, and the others start from it."""
+class SweepDisplay:
+    """Follows a sweep (it is a `sweeps.sweeping.Watch`). This one shows nothing, and the others start from it."""
 
     def __init__(self, plan: Plan, done: list[Result]) -> None:
         self.plan = plan

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from tinygpt.cli.corpora import open_texts
-from tinygpt.cli.hosts import ScreenHost
 from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.journals import open_journals
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
+from tinygpt.cli.screen import Screen
 from tinygpt.jobs.session import Job, Session, prepared_folder
 from tinygpt.jobs.texts import OF_CONFIG, OF_RESUMED
 from tinygpt.store.runs import require_free
@@ -49,9 +49,9 @@ def execute(
         report = RunReport(output, session, folder, display, foreseen)
         report.before()
         with stop_signals(display.stop_soon, session.engine.stop) as stop:
-            host = ScreenHost(folder, session.settings, output, stop, report, told)
-            reason = session.train(host, None if foreseen is None else foreseen.pace())
-        report.after(reason, host.train_loss(), len(host.last_losses))
+            screen = Screen(folder, output, stop, report, told)
+            reason = session.train(folder, screen, None if foreseen is None else foreseen.pace())
+        report.after(reason, screen.train_loss(), len(screen.last_losses))
     output.require_stdout()
     if reason == "stopped":
         raise typer.Exit(INTERRUPTED)

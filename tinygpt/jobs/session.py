@@ -72,12 +72,36 @@ class Job:
         return None if self.base is None or self.settings.run.lora is None else self.base.state
 
 
-class RunHost(Host):
-    """Takes the loop's events and checkpoints to the run's folder, if it has one."""
+class Audience:
+    """Hears of a run and may end it. This one does neither; the terminal's and Python's each extend it."""
 
-    def __init__(self, folder: RunFolder | None, settings: TrainSettings) -> None:
+    def begins(self, steps: int) -> None:
+        """The loop is about to take its first step."""
+
+    def event(self, event: dict[str, Any]) -> None:
+        """The folder has it already."""
+
+    def should_stop(self) -> bool:
+        return False
+
+    def saved(self, kind: str, checkpoint: Checkpoint) -> None:
+        """A run without a folder keeps its checkpoints nowhere else."""
+
+    def ends(self) -> None:
+        """The loop is over, and the folder is not closed yet."""
+
+    def ended(self, reason: str, settings: TrainSettings) -> None:
+        """The folder has everything; an error that ended the loop is raised after this. The settings are those of the
+        run at its end, which may have another length by now."""
+
+
+class RunHost(Host):
+    """Takes the loop's events and checkpoints to the run's folder, if it has one, and to its audience."""
+
+    def __init__(self, folder: RunFolder | None, settings: TrainSettings, audience: Audience) -> None:
         self.folder = folder
         self.settings = settings
+        self.audience = audience
         self.beside = Beside()
         self.save_at = self.now() + CHECKPOINT_SECONDS
         # A killed run may have found it after the checkpoint that it resumes from: it stays until it is beaten.
@@ -96,14 +120,19 @@ class RunHost(Host):
                 self.folder.write_config(self.settings.as_toml())
         if self.folder is not None:
             self.folder.record(event)
+        self.audience.event(event)
+
+    def should_stop(self) -> bool:
+        return self.audience.should_stop()
 
     async def save(self, kind: str, state: State, progress: Progress) -> bool | None:
         """The best so far is written beside the training, which it would hold up with every validation; before
         any other is written, that is done."""
+        checkpoint = checkpoint_of(self.settings, state, Progress.from_dict(progress.as_dict()))
         if self.folder is None:
+            self.audience.saved(kind, checkpoint)
             return None
         self.beside.wait()
-        checkpoint = checkpoint_of(self.settings, state, Progress.from_dict(progress.as_dict()))
         if kind == "best":
             if not self.beats_before(progress):
                 return False
@@ -122,15 +151,9 @@ class RunHost(Host):
             return True
         return is_better(progress.best_val, progress.best_right, before.best_val, before.best_right)
 
-    def begins(self, steps: int) -> None:
-        """The loop is about to take its first step."""
-
     def ends(self) -> None:
-        """The loop is over, and the folder is not closed yet."""
         self.beside.close()
-
-    def ended(self, reason: str) -> None:
-        """The folder has everything; an error that ended the loop goes on its way behind this."""
+        self.audience.ends()
 
 
 class Beside:
@@ -179,8 +202,9 @@ class Session:
         every = watch.every if watch.every is not None else train.eval_every or train.steps
         return Watcher(self.settings.run, self.engine, watch.patterns, every)
 
-    def train(self, host: RunHost, pace: Pace | None = None) -> str:
+    def train(self, folder: RunFolder | None, audience: Audience, pace: Pace | None = None) -> str:
         """Train to the end, and say why it ended. Whatever happens, the folder is left whole."""
+        host = RunHost(folder, self.settings, audience)
         run, first, device = self.settings.run, self.progress.step, self.engine.describe()
         # The coach knows losses of prose: of a task, what can be foretold is another share of a line. And he knows
         # models that begin with nothing, all of whose weights learn.
@@ -199,7 +223,7 @@ class Session:
             pace,
             self.watcher,
         )
-        host.begins(run.train.steps)
+        audience.begins(run.train.steps)
         reason = "failed"
         try:
             reason = run_now(trainer.run())
@@ -210,8 +234,8 @@ class Session:
             host.ends()
             seconds = round(host.now() - trainer.began, 3)
             session = {"event": "session", "from": first, "step": self.progress.step, "seconds": seconds}
-            self.close(host.folder, reason, session | {"device": device})
-            host.ended(reason)
+            self.close(folder, reason, session | {"device": device})
+            audience.ended(reason, host.settings)
         return reason
 
     def close(self, folder: RunFolder | None, reason: str, session: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from tinygpt.sweeps.plan import Plan, Run
 from tinygpt.sweeps.results import FAILED, Result, standings
@@ -12,8 +13,8 @@ Keep = Callable[[Run], Kept | None]
 Do = Callable[[Sequence[Run]], Iterator[Result]]  # ends early where the sweep is to stop
 
 
-class Watch:
-    """Hears what happens; a sweep without an audience has this one."""
+class Watch(Protocol):
+    """Hears what happens, and may stop the sweep."""
 
     def started(self, run: Run) -> None: ...
 
@@ -21,8 +22,7 @@ class Watch:
 
     def finished(self, run: Run, result: Result) -> None: ...
 
-    def should_stop(self) -> bool:
-        return False
+    def should_stop(self) -> bool: ...
 
 
 def sweep(plan: Plan, before: Iterable[Result], do: Do, record: Callable[[Result], None]) -> list[Result]:

@@ -1,4 +1,4 @@
-"""The training loop's surroundings in a terminal."""
+"""A run at a terminal: what is shown of it, and what ends it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from tinygpt.cli.interrupts import StopRequest
 from tinygpt.cli.journals import Journal
 from tinygpt.cli.output import Output
 from tinygpt.cli.reports import RunReport
-from tinygpt.jobs.session import RunHost
+from tinygpt.jobs.session import Audience
 from tinygpt.jobs.settings import TrainSettings
 from tinygpt.store.runs import RunFolder
 
-FINAL_STEPS = 20  # the final train loss is the mean of so many
+FINAL_STEPS = 20  # whose mean is the final train loss
 
 
-class ScreenHost(RunHost):
-    """Shows the loop's events, too, and stops it when a signal asked for that or nobody can be shown them any more."""
+class Screen(Audience):
+    """Shows the loop's events, and stops it when a signal asks for that or nobody can be shown them any more."""
 
     def __init__(
         self,
         folder: RunFolder | None,
-        settings: TrainSettings,
         output: Output,
         stop: StopRequest,
         report: RunReport,
         journals: Sequence[Journal],
     ) -> None:
-        super().__init__(folder, settings)
         self.output, self.stop, self.report, self.journals = output, stop, report, journals
         self.display = report.display
         self.past = folder.read_metrics() if folder is not None else []
@@ -39,8 +37,7 @@ class ScreenHost(RunHost):
     def begins(self, steps: int) -> None:
         self.display.begin(steps, self.past)
 
-    def emit(self, event: dict[str, Any]) -> None:
-        super().emit(event)
+    def event(self, event: dict[str, Any]) -> None:
         for journal in self.journals:
             journal.event(event)
         if event["event"] == "step":
@@ -54,9 +51,8 @@ class ScreenHost(RunHost):
         return sum(self.last_losses) / len(self.last_losses) if self.last_losses else None
 
     def ends(self) -> None:
-        super().ends()
         self.display.end()
 
-    def ended(self, reason: str) -> None:
-        self.report.settings = self.settings  # the run may have another length by now
+    def ended(self, reason: str, settings: TrainSettings) -> None:
+        self.report.settings = settings
         self.report.ended(reason, self.train_loss())
