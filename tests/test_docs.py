@@ -24,10 +24,19 @@ def links(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def defined_at(file: Path, name: str) -> int | None:
-    """The first line that defines a name: a function, a class, a constant; or else the first that calls it."""
+    """The first line that defines a name: a function, a class, a constant, in TypeScript also a method; or else the
+    first that calls it. `Owner.name` is looked for after the line that defines its owner."""
     lines = file.read_text(encoding="utf-8").splitlines()
-    for pattern in (rf"\s*(async )?(def|class) {name}\b", rf"{name} = ", rf".*\b{name}\("):
-        for number, line in enumerate(lines, start=1):
+    owner, _, name = name.rpartition(".")
+    first = (defined_at(file, owner) or 0) if owner else 0
+    name = re.escape(name)
+    patterns = [rf"\s*(export )?(async )?(def|class|function) {name}\b", rf"(export )?(const )?{name} = "]
+    if file.suffix in (".ts", ".svelte"):
+        patterns.append(rf"  (private |protected |override )*((async )?{name}\(|{name}: (async )?\()")
+    if owner:
+        patterns = ["|".join(patterns)]  # whatever comes first is the owner's
+    for pattern in [*patterns, rf".*\b{name}\("]:
+        for number, line in enumerate(lines[first:], start=first + 1):
             if re.match(pattern, line):
                 return number
     return None

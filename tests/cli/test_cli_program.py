@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,25 @@ def test_program_prints_every_op_with_its_cost() -> None:
     assert f"{len(ops)} ops" in shown
     assert f"{lowered.programs['train'].flops() / 1e6:,.1f}" in shown
     assert "arena" in shown
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_program_shows_switches_and_the_commit(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = succeed("program", "tiny", "--recipe", "modern").stdout
+    lines = shown.splitlines()
+    ops = lowered_of("tiny", "modern").programs["train"].ops
+    assert shown.count("inverse=1") == sum(op.kernel == "rotary" and op.dim("inverse") for op in ops) > 0
+    rows = [line.split() for line in lines]
+    kernels = [row[0] if row[0] == "commit" else row[1] for row in rows if row[:1] == ["commit"] or is_op(row)]
+    assert kernels[kernels.index("commit") - 1] == "grad_norm"
+    body = lines[: next(i for i, line in enumerate(lines) if f"{len(ops)} ops" in line)]
+    assert all(line.strip() for line in body)
+    assert "commit" not in succeed("program", "tiny", "--mode", "eval").stdout
+
+
+def is_op(row: list[str]) -> bool:
+    return len(row) > 1 and row[0].isdigit()
 
 
 @pytest.mark.parametrize("columns", [80, 200])
@@ -70,8 +90,19 @@ def test_program_without_passes_is_the_models_text() -> None:
         for flags in ([], ["--without", "dispatches"], ["--passes", "none"])
     ]
     assert dispatches == sorted(set(dispatches))
-    assert "--passes is all or none, not 'some'" in one_line_error(tinygpt("program", "tiny", "--passes", "some"))
-    assert "no pass 'fus' to leave out" in one_line_error(tinygpt("train", "--without", "fus"))
+    refused = one_line_error(tinygpt("program", "tiny", "--passes", "some"))
+    assert "--passes is all or none, not 'some'" in refused and "activations,residuals" in refused
+    assert "'fus' is not a pass that can be left out; did you mean 'fuse'" in one_line_error(
+        tinygpt("train", "--without", "fus")
+    )
+
+
+def test_the_walk_through_a_step_counts_its_ops_right() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "step.md").read_text(encoding="utf-8")
+    counted = re.findall(r"^tinygpt (program .*?) +# (\d+) ops", page, re.MULTILINE)
+    assert len(counted) == 3
+    for command, ops in counted:
+        assert len(json.loads(succeed(*command.split(), "--json").stdout)["ops"]) == int(ops), command
 
 
 def test_bench_says_what_each_pass_is_worth() -> None:

@@ -61,7 +61,7 @@ def test_adapters_learn_the_same_without_it(lab):
 
 
 def test_what_is_not_there_cannot_be_left_out():
-    with pytest.raises(TinyGPTError, match="there is no pass 'fus' to leave out; did you mean 'fuse'"):
+    with pytest.raises(TinyGPTError, match="'fus' is not a pass that can be left out; did you mean 'fuse'"):
         optional_passes("fus")
     with pytest.raises(TinyGPTError, match="the torch engine has no programs and no passes"):
         make_engine(preset("tiny"), EngineChoice("torch", device="cpu", without="fuse"))

@@ -18,8 +18,8 @@ from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import LOOKING, all_modes, step_modes
-from tinygpt.core.ops.op import Op, Tensor, bits_float
-from tinygpt.core.passes import FUSE, optional_passes
+from tinygpt.core.ops.op import Op, Program, Tensor, bits_float
+from tinygpt.core.passes import FUSE, OPTIONAL, optional_passes
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset
 
@@ -34,6 +34,8 @@ EXAMPLES = """Examples:
   tinygpt program small --gpu                    what runs on a GPU, and its buffers
 """
 UNBOUNDED = 10_000  # columns
+SWITCHES = ("accumulate", "tied", "inverse", "alibi")  # dims that change what a kernel does, where they are not 0
+COMMIT = ("commit", "up to here a run can be abandoned", "from here on what is written is kept")
 
 
 def program(
@@ -78,7 +80,8 @@ def program(
     config = preset(name, recipe or DEFAULT_RECIPE).replace(**changes)
     mode = mode or step_modes(config)[0]
     if passes not in ("all", "none"):
-        raise TinyGPTError(f"--passes is all or none, not '{passes}'; to leave out some, say --without")
+        some = ",".join(OPTIONAL)
+        raise TinyGPTError(f"--passes is all or none, not '{passes}'; to leave out some, say --without {some}")
     left_out = optional_passes(FUSE if passes == "none" else without or "")
     if gpu or adapter is not None:
         if plot is not None or memory:
@@ -159,15 +162,23 @@ def op_as_data(op: Op) -> dict[str, Any]:
 
 def show_ops(output: Output, mode: str, lowered: Lowered) -> None:
     """A table as wide as its names need; where that is too wide for the terminal, one tensor below the other."""
-    ops = lowered.programs[mode].ops
+    shown = lowered.programs[mode]
     console = output.console
-    table = ops_table(ops, ("kernel", "reads", "writes"), lambda op: (op.kernel, shapes(reads(op)), shapes(writes(op))))
+    table = ops_table(shown, ("kernel", "reads", "writes"), side_by_side, COMMIT)
     if console.measure(table, options=console.options.update(max_width=UNBOUNDED)).maximum > console.width:
-        table = ops_table(ops, ("kernel, what it reads, → what it writes",), lambda op: (stacked(op),))
+        one_below_the_other = Text("\n  ".join(COMMIT))
+        table = ops_table(shown, ("kernel, what it reads, → what it writes",), stacked, (one_below_the_other,))
     console.print(table)
 
 
-def ops_table(ops: list[Op], headings: tuple[str, ...], cells: Callable[[Op], tuple[str | Text, ...]]) -> Table:
+def ops_table(
+    program: Program,
+    headings: tuple[str, ...],
+    cells: Callable[[Op], tuple[str | Text, ...]],
+    commit: tuple[str | Text, ...],
+) -> Table:
+    """A row per op, and one with `commit` where the program commits."""
+    ops = program.ops
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", justify="right", style="dim")
     for heading in headings:
@@ -175,6 +186,8 @@ def ops_table(ops: list[Op], headings: tuple[str, ...], cells: Callable[[Op], tu
     for heading in ("bytes", "MFLOP"):
         table.add_column(heading, justify="right", no_wrap=True)
     for index, op in enumerate(ops):
+        if 0 < index == program.committed:
+            table.add_row("", *commit, style="dim")
         cost = f"{op.flops() / 1e6:,.1f}" if op.flops() else ""
         table.add_row(str(index), *cells(op), size_of(op.bytes_touched()), cost)
     table.add_section()
@@ -191,12 +204,23 @@ def writes(op: Op) -> list[Tensor | None]:
     return op.tensors[len(op.declared.inputs) :]
 
 
-def shapes(tensors: list[Tensor | None], before: str = "") -> str:
-    return "\n".join(f"{before}{t.name} {'×'.join(str(d) for d in t.shape)}" for t in tensors if t is not None)
+def shapes(tensors: list[Tensor | None]) -> list[str]:
+    return [f"{t.name} {'×'.join(str(d) for d in t.shape)}" for t in tensors if t is not None]
 
 
-def stacked(op: Op) -> Text:
-    return Text.assemble((op.kernel, "bold"), "\n", shapes(reads(op), "  "), "\n", shapes(writes(op), "→ "))
+def switches(op: Op) -> list[str]:
+    dims = dict(zip(op.declared.dims, op.dims, strict=True))
+    return [f"{name}={dims[name]}" for name in SWITCHES if dims.get(name)]
+
+
+def side_by_side(op: Op) -> tuple[str, ...]:
+    columns = [op.kernel, *switches(op)], shapes(reads(op)), shapes(writes(op))
+    return tuple("\n".join(lines) for lines in columns)
+
+
+def stacked(op: Op) -> tuple[Text]:
+    lines = [f"  {line}" for line in switches(op) + shapes(reads(op))] + [f"→ {line}" for line in shapes(writes(op))]
+    return (Text.assemble((op.kernel, "bold"), "\n", "\n".join(lines)),)
 
 
 def label(tensor: Tensor) -> str:

@@ -20,8 +20,8 @@ from tinygpt.core.passes.merge import merge
 from tinygpt.core.passes.unread import drop_unread
 
 MERGE, ACTIVATIONS, RESIDUALS, DISPATCHES = "merge", "activations", "residuals", "dispatches"
-OPTIONAL = [MERGE, ACTIVATIONS, RESIDUALS, DISPATCHES]  # DISPATCHES is the GPU lowering's
-FUSE = "fuse"  # all of them
+OPTIONAL = [MERGE, ACTIVATIONS, RESIDUALS, DISPATCHES]  # fuse.py does two of them, the GPU lowering DISPATCHES
+FUSE = "fuse"  # the name of the group: all of them
 
 
 def optional_passes(text: str) -> "tuple[str, ...]":
@@ -29,7 +29,7 @@ def optional_passes(text: str) -> "tuple[str, ...]":
     found: list[str] = []
     for name in [part.strip() for part in text.split(",") if part.strip()]:
         if name not in OPTIONAL + [FUSE]:
-            raise TinyGPTError(f"there is no pass '{name}' to leave out{instead(name, [FUSE] + OPTIONAL)}")
+            raise TinyGPTError(f"'{name}' is not a pass that can be left out{instead(name, [FUSE] + OPTIONAL)}")
         found += OPTIONAL if name == FUSE else [name]
     return tuple([name for name in OPTIONAL if name in found])
 
