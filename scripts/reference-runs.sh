@@ -7,7 +7,7 @@ if [[ $# -lt 1 || $1 == -* ]]; then
 usage: reference-runs.sh FOLDER [ENGINE FLAGS]     as in: reference-runs.sh runs/reference --engine webgpu
 
 Makes the texts in FOLDER/texts, unless they are there, and a sweep per line below in FOLDER/sweeps. Called again, it goes on
-with what is missing. Then: python -m lab.law.reference table FOLDER/sweeps/*
+with what is missing; PARTS="large xl" makes some of them. Then: python -m lab.law.reference table FOLDER/sweeps/*
 END
   exit 2
 fi
@@ -26,35 +26,55 @@ sweep() {
   python -m tinygpt sweep --quiet "${flags[@]}" || echo "reference-runs: the sweep $1 has failed" >&2
 }
 
-# The default corpus: every size, short to long.
-default_corpus() {
-  sweep whole shakespeare --over preset=small,medium,large,tiny --over steps=300,600,1200,2400,4800
-  sweep whole-xl shakespeare --preset xl --over steps=150,300,600,1200,2000
-  sweep whole-huge shakespeare --preset huge --dropout 0 --over steps=150,300,600,1200
+# The default text: every size, short to long.
+smaller() { sweep full shakespeare-full --over preset=tiny,small,medium --over steps=300,600,1200,2400,4800; }
+large() {
+  sweep full-large shakespeare-full --preset large --over steps=300,600,1200,2400,4800
+  sweep full-batch-64 shakespeare-full --over preset=small,large --batch 64 --steps 300
+}
+xl() {
+  sweep full-xl shakespeare-full --preset xl --over steps=150,300,600,1200,2000
+  sweep full-batch-4 shakespeare-full --over preset=small,large --batch 4 --steps 4800
+}
+huge() {
+  sweep full-huge shakespeare-full --preset huge --over steps=300,1200,4000
   sweep whole-huge-dropout "" --data shakespeare --preset huge --over steps=3000,6000 --whole-text
 }
 
-# Less of it: the text is read many times over. More of it: nothing is read twice.
-other_sizes() {
-  sweep quarter shakespeare-quarter --over preset=small,medium,large,tiny --over steps=600,2400
-  sweep quarter-xl shakespeare-quarter --preset xl --over steps=300,1200
-  sweep quarter-dropout shakespeare-quarter --over preset=medium,large,xl --dropout 0.15 --over steps=1200,2400
-  sweep full shakespeare-full --over preset=small,medium,large,xl --over steps=2400
-  sweep quarter-huge shakespeare-quarter --preset huge --over dropout=0,0.15 --steps 300
+# Texts of a megabyte, which are read more than once.
+nine_plays() {
+  sweep nine shakespeare --over preset=tiny,small,medium,large --over steps=300,1200,2400,4800
+  sweep nine-xl shakespeare --preset xl --over steps=300,1200
+}
+moby_dick() { sweep moby-dick moby-dick --over preset=small,medium,large --over steps=300,1200,2400; }
+
+# Without tables, which short texts do not have: every size, and less text, read many times over. These were made with
+# windows drawn at random.
+plain=(--ngrams "" --windows random)
+without_tables() {
+  sweep whole shakespeare "${plain[@]}" --over preset=small,medium,large,tiny --over steps=300,600,1200,2400,4800
+  sweep whole-xl shakespeare "${plain[@]}" --preset xl --over steps=150,300,600,1200,2000
+  sweep whole-huge shakespeare "${plain[@]}" --preset huge --dropout 0 --over steps=150,300,600,1200
+  sweep plain-full shakespeare-full "${plain[@]}" --over preset=small,medium,large,xl --over steps=2400
+  sweep plain-dropout shakespeare "${plain[@]}" --over preset=medium,large --dropout 0.15 --steps 4800
+  sweep plain-batch-64 shakespeare "${plain[@]}" --over preset=small,large --batch 64 --steps 300
+  sweep plain-batch-4 shakespeare "${plain[@]}" --over preset=small,large --batch 4 --steps 4800
+}
+less_text() {
+  sweep quarter shakespeare-quarter "${plain[@]}" --over preset=small,medium,large,tiny --over steps=600,2400
+  sweep quarter-xl shakespeare-quarter "${plain[@]}" --preset xl --over steps=300,1200
+  sweep quarter-dropout shakespeare-quarter "${plain[@]}" --over preset=medium,large,xl --dropout 0.15 --over steps=1200,2400
+  sweep quarter-huge shakespeare-quarter "${plain[@]}" --preset huge --over dropout=0,0.15 --steps 300
+  sweep plain-moby-dick moby-dick "${plain[@]}" --over preset=small,medium,large --over steps=300,1200,2400
+  sweep moby-dick-quarter moby-dick-quarter "${plain[@]}" --over preset=small,large --over steps=300,1200
 }
 
-# Other batches for as many tokens; another text, on which the law is tried; the other recipe.
-others() {
-  sweep batch-64 shakespeare --over preset=small,large --batch 64 --steps 300
-  sweep batch-4 shakespeare --over preset=small,large --batch 4 --steps 4800
-  sweep moby-dick moby-dick --over preset=small,medium,large --over steps=300,1200,2400
-  sweep moby-dick-quarter moby-dick-quarter --over preset=small,large --over steps=300,1200
-  sweep dropout shakespeare --over preset=medium,large --dropout 0.15 --steps 4800
-  sweep classic shakespeare --recipe classic --over preset=tiny,small,medium,large,xl
-}
+classic() { sweep classic shakespeare --recipe classic --over preset=tiny,small,medium,large,xl; }
 
+all=(smaller large xl huge nine_plays moby_dick without_tables less_text classic)
+read -ra wanted <<< "${PARTS:-${all[*]}}"
 parts=()
-for part in default_corpus other_sizes others; do
+for part in "${wanted[@]}"; do
   $part &
   parts+=($!)
 done

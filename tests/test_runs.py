@@ -16,7 +16,7 @@ import pytest
 import tinygpt
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.train.progress import is_better
-from tinygpt.jobs.session import CHECKPOINT_SECONDS, CHECKPOINT_SHARE, RunHost
+from tinygpt.jobs.session import CHECKPOINT_SECONDS, CHECKPOINT_SHARE, Audience, RunHost
 from tinygpt.jobs.settings import read_settings
 from tinygpt.store.formats import load_tinygpt, read_header
 from tinygpt.store.runs import RunFolder, create_numbered
@@ -154,7 +154,7 @@ def test_a_checkpoint_that_takes_long_is_made_less_often(tmp_path: Path, monkeyp
     folder = RunFolder(tmp_path / "run")
     clock = [1000.0]
     monkeypatch.setattr(RunHost, "now", lambda host: clock[0])
-    host = RunHost(folder, read_settings(folder.config))
+    host = RunHost(folder, read_settings(folder.config), Audience())
     saved = load_tinygpt(folder.checkpoint("last"))
     for took in (0.5, 30.0):
 

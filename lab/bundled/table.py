@@ -28,10 +28,16 @@ class Planned:
 
 
 PLANNED = (
-    Planned("shakespeare-huge", "Shakespeare, our best", "huge", "shakespeare-full", {"steps": 8000, "dropout": 0.05}),
-    Planned("shakespeare-small", "Shakespeare, loads at once", "small", "shakespeare", {"steps": 4800}),
-    Planned("moby-dick", "Melville's novel", "large", "moby-dick", {"steps": 4800, "dropout": 0.05}),
-    Planned("addition", "adds two-digit numbers", "tiny", "task:addition"),
+    Planned(
+        "shakespeare-huge",
+        "Shakespeare, our best",
+        "huge",
+        "shakespeare-full",
+        {"steps": 8000, "dropout": 0.05, "windows": "random"},
+    ),
+    Planned("shakespeare-small", "Shakespeare, loads at once", "small", "shakespeare-full", {"steps": 4800}),
+    Planned("moby-dick", "Melville's novel", "large", "moby-dick", {"steps": 4800, "dropout": 0.05, "ngrams": ""}),
+    Planned("addition", "adds numbers of up to three digits", "small", "task:sums", {"steps": 8000, "ngrams": ""}),
 )
 
 

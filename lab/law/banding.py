@@ -44,8 +44,9 @@ def curve_of(run: Run) -> Points:
 
 
 def comparable(run: Run) -> bool:
-    """Whether it has the recipe's batch."""
-    return bool(run.batch == preset(run.preset, run.recipe).train.batch)
+    """Whether it has the recipe's batch, and tables where the recipe has them for its text."""
+    usual = preset(run.preset, run.recipe, text_named(run.text).train_bytes)
+    return bool(run.batch == usual.train.batch and run.tables == bool(usual.model.ngrams))
 
 
 def points_of(runs: Sequence[Run]) -> Points:

@@ -36,8 +36,9 @@ from collections import namedtuple
 
 # hardness: of the held-out text by the training text, see budget/hardness.py.
 Text = namedtuple("Text", ("name", "train_bytes", "val_bytes", "hardness"))
-# loss: the best validation's, whose model a run keeps; curve: (tokens seen, validation loss), thinned.
-Run = namedtuple("Run", ("recipe", "preset", "text", "batch", "steps", "dropout", "tokens", "loss", "curve"))
+# tables: whether it has n-gram tables; loss: the best validation's, whose model a run keeps; curve: (tokens seen,
+# validation loss), thinned.
+Run = namedtuple("Run", ("recipe", "preset", "text", "tables", "batch", "steps", "dropout", "tokens", "loss", "curve"))
 '''
 
 
@@ -74,11 +75,15 @@ class Row(NamedTuple):
     result: Result
 
     @property
+    def tables(self) -> bool:
+        return bool(self.result.config["model"].get("ngrams"))
+
+    @property
     def place(self) -> tuple[Any, ...]:
         """In the table."""
         train = self.result.config["train"]
         sizes = preset_names().index(self.preset), train["batch"], self.result.steps, train["dropout"]
-        return recipe_names().index(self.recipe), self.text, *sizes
+        return recipe_names().index(self.recipe), self.text, self.tables, *sizes
 
 
 def hashes_of(split: Split) -> list[tuple[str, str | None]]:
@@ -120,7 +125,8 @@ def run_lines(row: Row) -> list[str]:
     train, result = row.result.config["train"], row.result
     assert result.best_val is not None
     points = [(tokens, round(loss, 3)) for tokens, _, loss in thinned(result.curve)]
-    facts = row.recipe, row.preset, row.text, train["batch"], result.steps, train["dropout"], result.tokens
+    kind = row.recipe, row.preset, row.text, row.tables
+    facts = *kind, train["batch"], result.steps, train["dropout"], result.tokens
     curve = [
         "        " + " ".join(f"{literal(point)}," for point in points[first : first + POINTS_PER_LINE])
         for first in range(0, len(points), POINTS_PER_LINE)

@@ -179,7 +179,9 @@ def test_what_is_no_text_is_one_sentence(model: tinygpt.Model, call: Any, senten
 
 def test_settings_are_the_preset_s_by_the_recipe(model: tinygpt.Model) -> None:
     stopped = tinygpt.train(TEXT, preset="tiny", on_event=lambda event: False, threads=1)
-    assert stopped.config == preset("tiny", "modern")
+    assert stopped.config == preset("tiny", "modern", len(TEXT)) != preset("tiny", "modern")
+    stated = tinygpt.train(TEXT, preset="tiny", ngrams="2", on_event=lambda event: False, threads=1)
+    assert stated.config == preset("tiny", "modern").replace(ngrams="2")  # whatever the text's length
     with pytest.raises(TinyGPTError, match="did you mean 'tiny'"):
         tinygpt.train(TEXT, preset="tinny")
 

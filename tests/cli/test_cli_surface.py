@@ -92,14 +92,14 @@ def test_a_new_setting_has_a_flag_at_once() -> None:
 def test_defaults_beside_cores_settings() -> None:
     found = options_of("train")
     assert f"[default: {DEFAULT_PRESET}]" in found["--preset"].help
-    assert "[default: shakespeare, above huge shakespeare-full]" in found["--data"].help
+    assert "[default: shakespeare-full]" in found["--data"].help
 
 
 def test_settings_without_flags_are_cores() -> None:
     def of(name: str | None) -> TrainSettings:
         return new_job({"model": {}, "train": {}, "sample": {}}, TextFlags().on, preset=name).settings
 
-    assert [of(name).data.name for name in preset_names()] == ["shakespeare"] * 6 + ["shakespeare-full"] * 3
+    assert {of(name).data.name for name in preset_names()} == {"shakespeare-full"}
     settings = replace(of(None), data=NO_TEXT)
     assert settings.run == preset(DEFAULT_PRESET, DEFAULT_RECIPE) and settings.sample == SampleConfig()
     assert settings == TrainSettings.of_preset(DEFAULT_PRESET)
@@ -183,7 +183,7 @@ def test_doctor_says_what_is_there_and_what_is_not(monkeypatch: pytest.MonkeyPat
 def test_data_list_and_show(text_file: Path) -> None:
     names = [info["name"] for info in json.loads(succeed("data", "list", "--json").stdout)]
     assert names == [info.name for info in data.list_corpora()]
-    assert "shakespeare *" in succeed("data", "list").stdout
+    assert "shakespeare-full *" in succeed("data", "list").stdout
     assert re.search(r"task:addition +two numbers and their sum +79\+28=107", succeed("data", "list").stdout)
     assert "digits 3" in succeed("data", "show", "task:addition:3").stdout
     shown = succeed("data", "show", "--file", text_file, "--bytes", 30).stdout

@@ -6,7 +6,7 @@ from clocked import Clock, ClockedEngine, ClockedHost
 from tinygpt.core import presets
 from tinygpt.core.advice import band, hardness, law, pace
 from tinygpt.core.advice.choose import Asked, Survey, sizes
-from tinygpt.core.advice.law_numbers import LAW
+from tinygpt.core.advice.law_numbers import LAWS
 from tinygpt.core.engine import contract
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.train import trainer
@@ -17,7 +17,7 @@ print("hardness", round(1e9 * facts.hardness))
 
 for name in sizes():
     for tokens, batch_tokens, dropout in ((10**5, 256, 0.0), (10**6, 2048, 0.15), (10**8, 8192, 0.3)):
-        print(name, round(1e9 * law.end_loss(LAW, name, tokens, batch_tokens, dropout, facts)))
+        print(name, round(1e9 * law.end_loss(LAWS.plain, name, tokens, batch_tokens, dropout, facts)))
 
 for recipe in presets.recipe_names():
     for name in presets.preset_names():

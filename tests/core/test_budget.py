@@ -8,7 +8,7 @@ from clocked import Clock, ClockedEngine, ClockedHost
 from tinygpt.core.advice import choose
 from tinygpt.core.advice.choose import DROPOUTS, FEWEST_STEPS, MARGIN, VALIDATED_BYTES, Asked, Survey
 from tinygpt.core.advice.hardness import LEARNED, hardness
-from tinygpt.core.advice.law import FLOOR, STEEPEST, Law, TextFacts, end_loss, known_size, predict
+from tinygpt.core.advice.law import FLOOR, STEEPEST, Law, Laws, TextFacts, end_loss, known_size, predict
 from tinygpt.core.advice.pace import MOST, Pace
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
@@ -26,13 +26,14 @@ LAW = Law(
     harder=(1.0, 1.0),
     spread=0.03,
 )
+LAWS = Laws(LAW, LAW)
 TEXT = TextFacts(10**6, 2.0)
 SLOW, FAST = 2e9, 2e12  # FLOP per second: of a step of tiny 40 and 0.04 ms
 
 
 @pytest.fixture(autouse=True)
 def made_up_law(monkeypatch):
-    monkeypatch.setattr(choose, "LAW", LAW)
+    monkeypatch.setattr(choose, "LAWS", LAWS)
 
 
 class Machine:
@@ -144,7 +145,7 @@ def test_a_short_text_gets_dropout_and_less_than_all_the_time():
     assert option.run.train.steps < 0.9 * option.all_steps and option.run.train.dropout == max(DROPOUTS)
     for factor in (0.8, 1.2):
         other = option.run.replace(steps=int(factor * option.run.train.steps))
-        assert predict(LAW, option.preset, other, short).loss >= option.prediction.loss
+        assert predict(LAWS, option.preset, other, short).loss >= option.prediction.loss
     long, _, _ = chosen(1e11, 600)
     assert long.run.train.steps == long.all_steps and long.run.train.dropout == 0.0
 
@@ -260,7 +261,7 @@ def test_harder_texts_are_higher_and_fall_less():
 
 def test_a_prediction_is_of_the_run_as_it_is_and_has_a_range():
     run = preset("medium", "modern").replace(steps=2000, batch=8, grad_accum=4, dropout=0.1)
-    prediction = predict(LAW, "medium", run, TEXT)
+    prediction = predict(LAWS, "medium", run, TEXT)
     assert prediction.loss == loss(tokens=2000 * 8 * 4 * 96, batch_tokens=8 * 4 * 96, dropout=0.1)
     assert (prediction.low, prediction.high) == pytest.approx((0.97 * prediction.loss, 1.03 * prediction.loss))
 

@@ -93,6 +93,9 @@ def test_a_text_that_repeats_itself():
     assert Coach(SMALL, TEXT).validated(100, 0.2) is None
 
 
+SHORT = 200_000  # bytes, as texts are here
+
+
 class Listener(Host):
     def __init__(self):
         self.advice, self.evals = [], []
@@ -134,12 +137,12 @@ def made_up(sentences, seed=1):
 
 @pytest.mark.parametrize("recipe", ["modern", "classic"])
 def test_real_runs_that_are_sound(recipe):
-    run = preset("tiny", recipe).replace(steps=240, eval_every=60, sample_every=0)
+    run = preset("tiny", recipe, SHORT).replace(steps=240, eval_every=60, sample_every=0)
     assert train(run if recipe == "modern" else run.replace(lr=2e-3), made_up(4000)) == []
 
 
 def test_a_validation_tells_what_is_normal_by_then():
-    run = preset("tiny", "modern").replace(steps=200, eval_every=50, sample_every=0)
+    run = preset("tiny", "modern", SHORT).replace(steps=200, eval_every=50, sample_every=0)
     heard = trained(run, load_corpus("shakespeare").text[:200_000])
     assert not heard.advice
     assert ["band" in event for event in heard.evals] == [False, True, True, True]
@@ -155,7 +158,7 @@ def test_a_validation_tells_what_is_normal_by_then():
     ],
 )
 def test_real_runs_above_the_band(changes, kind, words):
-    run = preset("tiny", "modern").replace(steps=300, sample_every=0, **changes)
+    run = preset("tiny", "modern", SHORT).replace(steps=300, sample_every=0, **changes)
     (advice,) = trained(run, load_corpus("shakespeare").text[:200_000]).advice
     assert advice["kind"] == kind and "where runs like this one have" in advice["text"] and words in advice["text"]
 
@@ -168,10 +171,10 @@ def test_real_runs_above_the_band(changes, kind, words):
     ],
 )
 def test_real_runs_that_are_broken(changes, sentences, kind):
-    run = preset("tiny", "modern").replace(sample_every=0, **changes)
+    run = preset("tiny", "modern", SHORT).replace(sample_every=0, **changes)
     assert train(run, made_up(sentences))[:1] == [kind]
 
 
 def test_bytes_at_random_are_no_text():
-    run = preset("tiny", "modern").replace(steps=200, sample_every=0)
+    run = preset("tiny", "modern", SHORT).replace(steps=200, sample_every=0)
     assert train(run, np.random.default_rng(0).integers(0, 256, 40_000, dtype=np.uint8).tobytes())[:1] == ["flat"]

@@ -41,20 +41,35 @@ def test_there_are_no_other_presets_and_every_recipe_has_them_all():
 
 
 @pytest.mark.parametrize("name", DESIGN)
-def test_modern_is_the_same_model_with_other_positions_and_an_optimizer_worth_its_time(name):
+def test_modern_is_the_same_model_with_other_positions_tables_and_an_optimizer_worth_its_time(name):
     run, classic = preset(name, "modern"), preset(name)
-    assert run.model == classic.model.replace(positions="rotary", qk_norm="on")
+    small_enough = list(DESIGN).index(name) < list(DESIGN).index("huge")
+    assert bool(run.model.ngrams) == small_enough and run.train.windows == "shuffled"
+    assert run.model == classic.model.replace(positions="rotary", qk_norm="on", ngrams=run.model.ngrams)
     assert run.train.optimizer == "muon" and run.train.schedule == "cosine"
     assert run.train.warmup <= run.train.steps / 10 and run.train.min_lr == pytest.approx(run.train.lr / 10)
 
 
+@pytest.mark.parametrize("name", DESIGN)
+def test_a_short_text_is_not_learned_by_heart(name):
+    """It has no tables; where there are none anyway, it has dropout. `classic` is the same on every text."""
+    usual, short = preset(name, "modern"), preset(name, "modern", 300_000)
+    assert preset(name, "modern", 4_800_000) == usual and preset(name, "classic", 300_000) == preset(name)
+    if usual.model.ngrams:
+        assert short == usual.replace(ngrams="") and preset(name, "modern", 1_000_000) == usual
+    else:
+        assert short == usual.replace(dropout=short.train.dropout) and usual.train.dropout == 0 < short.train.dropout
+
+
 def test_the_documents_show_the_table_of_the_default_recipe():
     lines = (ROOT / "docs" / "quality.md").read_text().splitlines()
-    start = lines.index("| preset | batch | steps | lr | matrix_lr | dropout |") + 2
+    start = lines.index("| preset | batch | steps | lr | matrix_lr | n-grams | ngram_lr |") + 2
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start : start + len(DESIGN)]]
     for name, row in zip(DESIGN, rows, strict=True):
-        train = preset(name, DEFAULT_RECIPE).train
-        rates = [f"{value:g}" for value in (train.lr, train.matrix_lr, train.dropout)]
+        run = preset(name, DEFAULT_RECIPE)
+        train, ngrams = run.train, run.model.ngrams
+        tables = [ngrams, f"{train.ngram_lr:g}"] if ngrams else ["–", "–"]
+        rates = [f"{value:g}" for value in (train.lr, train.matrix_lr)] + tables
         batch = str(train.batch) if train.grad_accum == 1 else f"{train.batch} × {train.grad_accum}"
         assert row == [name, batch, f"{train.steps:,}", *rates]
 

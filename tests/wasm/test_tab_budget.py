@@ -5,7 +5,7 @@ from recording import evaluate
 
 from tinygpt.core.advice.hardness import hardness
 from tinygpt.core.advice.law import TextFacts, predict
-from tinygpt.core.advice.law_numbers import LAW
+from tinygpt.core.advice.law_numbers import LAWS
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.presets import cut_short, preset
 
@@ -65,7 +65,7 @@ def test_the_run_that_is_chosen_is_trained_and_judged(chromium):
     text = TEXT.encode()
     run = cut_short(preset(request["preset"], "modern"), request["changes"])
     facts = TextFacts(cut, hardness(text[:cut], text[cut:]))
-    assert chosen["predicted"]["loss"] == pytest.approx(predict(LAW, chosen["preset"], run, facts).loss, rel=1e-5)
+    assert chosen["predicted"]["loss"] == pytest.approx(predict(LAWS, chosen["preset"], run, facts).loss, rel=1e-5)
     assert run.train.seed == 7 and run.train.steps == chosen["steps"]
     assert got["plan"]["config"] == run.as_dict()
 

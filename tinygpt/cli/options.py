@@ -17,9 +17,7 @@ from tinygpt.core.presets import (
     DEFAULT_CORPUS,
     DEFAULT_PRESET,
     DEFAULT_RECIPE,
-    LARGER_CORPUS,
     RECIPES,
-    SUITED_UP_TO,
     preset_names,
     recipe_names,
 )
@@ -145,7 +143,7 @@ Data = Annotated[
     option(
         "--data",
         help="corpus by name (see `tinygpt data list`), or hf:owner/name",
-        default=f"{DEFAULT_CORPUS}, above {SUITED_UP_TO} {LARGER_CORPUS}",
+        default=DEFAULT_CORPUS,
         panel=TEXT,
         autocompletion=complete_corpus,
     ),
@@ -200,7 +198,13 @@ WasmBuild = Annotated[
 ]
 Without = Annotated[
     str | None,
-    option("--without", metavar="PASSES", help="leave out passes: fuse, or parts of it", default="none", panel=MACHINE),
+    option(
+        "--without",
+        metavar="PASSES",
+        help="leave out passes: fuse (all), or a list of merge, activations, residuals, dispatches",
+        default="none",
+        panel=MACHINE,
+    ),
 ]
 Quiet = Annotated[bool, option("--quiet", "-q", help="warnings and errors only", panel=OUTPUT)]
 Json = Annotated[bool, option("--json", help="JSON for machines on stdout, and nothing else", panel=OUTPUT)]

@@ -21,6 +21,7 @@ from tinygpt.core.config import validates
 from tinygpt.core.corpus import check_corpus
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.tasks import is_task
 from tinygpt.engines.machine import cores
 from tinygpt.engines.select import EngineChoice, make_engine, settle
 from tinygpt.jobs.texts import OF_CONFIG, OF_RESUMED, Texts, with_texts
@@ -47,13 +48,14 @@ def execute(job: Job, output: Output) -> None:
     """All runs, or as many as Ctrl-C leaves time for. Whatever happens, the folder holds what is done."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise TinyGPTError("a sweep is not for torchrun: let it start processes of its own with --jobs")
-    plan = job.settings.plan
-    plan.check()
+    job.settings.plan.check()
     output.outlive()
-    texts = open_texts(job.settings.of_first(), output, remedy=OF_CONFIG if job.folder is None else OF_RESUMED)
-    choice = settle(job.settings.engine, job.settings.of_first().run).choice
-    known = with_texts(job.settings.of_first(), texts)
-    settings = replace(job.settings, data=known.data, validation=known.validation, engine=choice)
+    first = job.settings.of_first()
+    texts = open_texts(first, output, remedy=OF_CONFIG if job.folder is None else OF_RESUMED)
+    choice = settle(job.settings.engine, first.run).choice
+    known = with_texts(first, texts)
+    plan = replace(job.settings.plan, train_bytes=0 if is_task(first.data.name) else len(texts.train))
+    settings = replace(job.settings, plan=plan, data=known.data, validation=known.validation, engine=choice)
     work = prepared_work(settings, texts, job.jobs)
     device = described_engine(plan, work.engine)
     with new_folder(job, settings, texts.corpus.name) if job.folder is None else nullcontext(job.folder) as folder:

@@ -40,7 +40,7 @@ def execute(
         from tinygpt.cli.budgeting import foresee
 
         chosen, foreseen = foresee(minutes, job.settings, texts, output)
-        job = replace(job, settings=chosen)
+        job = replace(job, settings=chosen, free=frozenset())
     session = Session(job, texts)
     with ExitStack() as held:
         folder = held.enter_context(prepared_folder(job, session, out) if output.main else nullcontext())

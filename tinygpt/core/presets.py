@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 Preset = namedtuple("Preset", ("name", "layers", "d_model", "heads", "ctx"))
-# shared: settings that all its runs have; presets: by a preset's name, those that differ.
-Recipe = namedtuple("Recipe", ("name", "help", "shared", "presets"))
+# shared: settings that all its runs have; presets: by a preset's name, those that differ; short_texts: by a preset's
+# name, those that a text of fewer bytes than that takes instead.
+Recipe = namedtuple("Recipe", ("name", "help", "shared", "presets", "short_texts"))
 
 PRESETS = (
     Preset("tiny", 2, 48, 3, 32),
@@ -29,19 +30,16 @@ PRESETS = (
     Preset("behemoth", 24, 1280, 20, 512),
 )
 DEFAULT_PRESET = "small"
-DEFAULT_CORPUS = "shakespeare"
-# Models larger than this preset learn little from so short a text but the text itself; they begin with this one.
-SUITED_UP_TO = "huge"
-LARGER_CORPUS = "shakespeare-full"
+DEFAULT_CORPUS = "shakespeare-full"
 # docs/lora.md and docs/cli.md#fine-tuning have the measurements that these come from.
 ADAPTING = {"lr": 1e-3}  # adapters begin with nothing: what is gentle to a whole model teaches them little
 FINE_TUNING = {"optimizer": "adamw", "lr": 2e-3, "schedule": "cosine", "min_lr": 2e-4}
 
 
-def table(columns: str, *rows: "tuple[str | float, ...]") -> "dict[str, dict[str, float]]":
+def table(columns: str, *rows: "tuple[str | float, ...]") -> "dict[str, dict[str, str | float]]":
     """Settings by a preset's name, which stands first in its row."""
     names = columns.split()
-    return {str(row[0]): {names[i]: row[1 + i] for i in range(len(names))} for row in rows}  # type: ignore[misc]
+    return {str(row[0]): {names[i]: row[1 + i] for i in range(len(names))} for row in rows}
 
 
 CLASSIC = Recipe(
@@ -60,10 +58,17 @@ CLASSIC = Recipe(
         ("mega", 8, 800),
         ("behemoth", 1, 50),
     ),
+    {},
 )
+# The smaller a model, the more it gains by tables of the last bytes; from `huge` on they only help it to learn the text
+# by heart, and so they do at any size where the text is short.
+TABLES = "2,3,4,5"
+ENOUGH_FOR_TABLES = 1_000_000  # bytes to train on
+ENOUGH_WITHOUT_DROPOUT = 2_000_000
 MODERN = Recipe(
     "modern",
-    "what learns most in a given time: Muon, rotary positions, normalised queries and keys, averaged weights",
+    "what learns most in a given time: n-gram tables, Muon, rotary positions, normalised queries and keys, "
+    "averaged weights",
     {
         "positions": "rotary",
         "qk_norm": "on",
@@ -72,19 +77,31 @@ MODERN = Recipe(
         "schedule": "cosine",
         "warmup": 100,
         "average": 0.1,
+        "windows": "shuffled",
     },
     table(
-        "batch grad_accum steps lr min_lr matrix_lr dropout",
-        ("tiny", 16, 1, 2000, 5e-3, 5e-4, 0.02, 0.0),
-        ("small", 16, 1, 1500, 5e-3, 5e-4, 0.02, 0.0),
-        ("medium", 16, 1, 1200, 3e-3, 3e-4, 0.02, 0.0),
-        ("large", 12, 1, 1200, 2e-3, 2e-4, 0.02, 0.0),
-        ("xl", 16, 1, 1000, 1e-3, 1e-4, 0.02, 0.0),
-        ("huge", 8, 1, 4000, 1e-3, 1e-4, 0.02, 0.15),
-        ("massive", 8, 1, 3000, 1e-3, 1e-4, 0.02, 0.0),
-        ("mega", 8, 1, 2500, 1e-3, 1e-4, 0.02, 0.0),
-        ("behemoth", 1, 16, 1000, 5e-4, 5e-5, 0.02, 0.0),
+        "batch grad_accum steps lr min_lr matrix_lr dropout ngrams ngram_lr",
+        ("tiny", 16, 1, 2000, 5e-3, 5e-4, 0.02, 0.0, TABLES, 0.12),
+        ("small", 16, 1, 1500, 5e-3, 5e-4, 0.02, 0.0, TABLES, 0.12),
+        ("medium", 16, 1, 1200, 3e-3, 3e-4, 0.02, 0.0, TABLES, 0.12),
+        ("large", 12, 1, 1200, 2e-3, 2e-4, 0.02, 0.0, TABLES, 0.12),
+        ("xl", 16, 1, 1000, 1e-3, 1e-4, 0.02, 0.0, TABLES, 0.06),
+        ("huge", 8, 1, 4000, 1e-3, 1e-4, 0.02, 0.0, "", 0.06),
+        ("massive", 8, 1, 4000, 1e-3, 1e-4, 0.02, 0.0, "", 0.06),
+        ("mega", 8, 1, 2500, 1e-3, 1e-4, 0.02, 0.0, "", 0.06),
+        ("behemoth", 1, 16, 1000, 5e-4, 5e-5, 0.02, 0.0, "", 0.06),
     ),
+    {
+        "tiny": (ENOUGH_FOR_TABLES, {"ngrams": ""}),
+        "small": (ENOUGH_FOR_TABLES, {"ngrams": ""}),
+        "medium": (ENOUGH_FOR_TABLES, {"ngrams": ""}),
+        "large": (ENOUGH_FOR_TABLES, {"ngrams": ""}),
+        "xl": (ENOUGH_FOR_TABLES, {"ngrams": ""}),
+        "huge": (ENOUGH_WITHOUT_DROPOUT, {"dropout": 0.15}),
+        "massive": (ENOUGH_WITHOUT_DROPOUT, {"dropout": 0.2}),
+        "mega": (ENOUGH_WITHOUT_DROPOUT, {"dropout": 0.2}),
+        "behemoth": (ENOUGH_WITHOUT_DROPOUT, {"dropout": 0.2}),
+    },
 )
 RECIPES = (MODERN, CLASSIC)
 DEFAULT_RECIPE = "modern"
@@ -99,8 +116,8 @@ def recipe_names() -> list[str]:
     return [recipe.name for recipe in RECIPES]
 
 
-def tuned(name: str, recipe: str) -> "dict[str, str | float]":
-    """All settings that a preset and a recipe state, by name."""
+def tuned(name: str, recipe: str, train_bytes: "int | None" = None) -> "dict[str, str | float]":
+    """All settings that a preset and a recipe state, by name, for a text of that length (None: a long one)."""
     if recipe not in recipe_names():
         raise TinyGPTError(f"there is no recipe '{recipe}'{instead(recipe, recipe_names())}")
     (chosen,) = [row for row in RECIPES if row.name == recipe]
@@ -109,6 +126,9 @@ def tuned(name: str, recipe: str) -> "dict[str, str | float]":
             settings = {"layers": row.layers, "d_model": row.d_model, "heads": row.heads, "ctx": row.ctx}
             settings.update(chosen.shared)
             settings.update(chosen.presets[name])
+            enough, instead_of_that = chosen.short_texts.get(name, (0, {}))
+            if train_bytes is not None and train_bytes < enough:
+                settings.update(instead_of_that)
             return settings
     raise TinyGPTError(f"there is no preset '{name}'{instead(name, preset_names())}")
 
@@ -121,15 +141,9 @@ def cut_short(run: RunConfig, changes: "dict[str, Any]") -> RunConfig:
     return changed.replace(warmup=min(changed.train.warmup, changed.train.steps // WARMUP_SHARE))
 
 
-def preset(name: str, recipe: str = "classic") -> RunConfig:
-    """The run that a preset's name stands for."""
-    return RunConfig(ModelConfig(), TrainConfig()).replace(**tuned(name, recipe))
-
-
-def default_corpus(model: ModelConfig) -> str:
-    """The text of a run that names none. Both are validated on the same play, so losses can be compared."""
-    suited = parameter_count(model) <= parameter_count(preset(SUITED_UP_TO).model)
-    return DEFAULT_CORPUS if suited else LARGER_CORPUS
+def preset(name: str, recipe: str = "classic", train_bytes: "int | None" = None) -> RunConfig:
+    """The run that a preset's name stands for, on a text of that length (None: a long one)."""
+    return RunConfig(ModelConfig(), TrainConfig()).replace(**tuned(name, recipe, train_bytes))
 
 
 def preset_like(model: ModelConfig) -> str:
@@ -161,5 +175,5 @@ def adapting(base: RunConfig, lora: LoraConfig) -> RunConfig:
 
 def fine_tuning(model: ModelConfig, recipe: str) -> RunConfig:
     """A run that begins with a trained model: as the preset of its size, but gentle with what the weights know."""
-    train = preset(preset_like(model), recipe).train
+    train = preset(preset_like(model), recipe, 0).train  # texts to learn besides are short
     return RunConfig(model, train.replace(warmup=min(100, train.steps // 10), **FINE_TUNING))

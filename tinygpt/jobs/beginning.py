@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygpt.core.config import LoraConfig, ModelConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET, adapting, preset_like
+from tinygpt.core.presets import DEFAULT_PRESET, adapting, preset_like, tuned
 from tinygpt.jobs.choices import Origin
 from tinygpt.jobs.session import Job
-from tinygpt.jobs.settings import UNSTATED_RECIPE, TrainSettings, read_settings
+from tinygpt.jobs.settings import UNSTATED_RECIPE, TrainSettings, read_settings, read_tables, table
 from tinygpt.jobs.texts import full_path
 from tinygpt.store.bundled import named
 from tinygpt.store.naming import Tell, load_model, locate, tell_left_out
@@ -47,7 +47,10 @@ def new_job(
     if base is None and settings.origin.model:
         base = open_base(settings.origin, tell)
     if base is None:
-        return Job(changed(settings, preset, recipe, changes, with_texts))
+        settings = changed(settings, preset, recipe, changes, with_texts)
+        stated = {} if config is None or preset is not None or recipe is not None else read_tables(config)
+        names = {*changes["model"], *changes["train"], *table(stated, "model"), *table(stated, "train")}
+        return Job(settings, free=frozenset(tuned(settings.preset, settings.recipe)) - names)
     model = base.model.config.model
     settings = TrainSettings.fine_tuning(model, recipe)
     if config is not None:

@@ -17,6 +17,7 @@ from tinygpt.core.corpus import check_corpus
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.look.watch import Watcher
+from tinygpt.core.tasks import is_task
 from tinygpt.core.train.exam import exam_of
 from tinygpt.core.train.host import Host
 from tinygpt.core.train.progress import Progress, is_better
@@ -57,6 +58,7 @@ class Job:
     resumed: Checkpoint | None = None
     base: Checkpoint | None = None
     watch: Watch | None = None  # tensors to tell of on the way
+    free: frozenset[str] = frozenset()  # settings that the length of the text may still decide
 
     def state(self) -> State | None:
         from tinygpt.engines.base import State
@@ -66,6 +68,11 @@ class Job:
         if self.base is None or self.settings.run.lora is not None:
             return None
         return State(0, self.base.state.w, tables=self.base.state.tables)
+
+    def fitted(self, texts: Texts) -> Job:
+        """To the texts, once they are open. What tells something of prose tells nothing of a task."""
+        length = 0 if is_task(self.settings.data.name) else len(texts.train)
+        return replace(self, settings=self.settings.for_text(length, self.free), free=frozenset())
 
     def below(self) -> State | None:
         """The model that adapters are trained on."""
@@ -182,6 +189,7 @@ class Session:
     """A run that is ready: its engine has the texts, and stands where the run begins or goes on."""
 
     def __init__(self, job: Job, texts: Texts) -> None:
+        job = job.fitted(texts)
         run = job.settings.run
         check_corpus(run, len(texts.train))
         self.texts = texts

@@ -16,10 +16,10 @@ from tinygpt.core.config import OPTIONS, LoraConfig, ModelConfig, RunConfig, Sam
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.models.adapters import require_targets
 from tinygpt.core.presets import (
+    DEFAULT_CORPUS,
     DEFAULT_PRESET,
     DEFAULT_RECIPE,
     cut_short,
-    default_corpus,
     fine_tuning,
     preset,
     preset_like,
@@ -85,11 +85,17 @@ class TrainSettings:
         train = self.run.train.replace(**values) if section == "train" else self.run.train
         return replace(self, run=RunConfig(model, train, self.run.lora))
 
+    def for_text(self, train_bytes: int, free: frozenset[str]) -> TrainSettings:
+        """What the recipe states for a text of that length, as far as it is `free` to: what nobody else has stated."""
+        usual, suited = tuned(self.preset, self.recipe), tuned(self.preset, self.recipe, train_bytes)
+        changes = {name: suited[name] for name in free if suited[name] != usual[name]}
+        return replace(self, run=self.run.replace(**changes))
+
     def with_default_text(self) -> TrainSettings:
-        """The text of the model's size, where none is named."""
+        """The usual text, where none is named."""
         if self.data.name or self.data.file:
             return self
-        return replace(self, data=self.data._replace(name=default_corpus(self.run.model)))
+        return replace(self, data=self.data._replace(name=DEFAULT_CORPUS))
 
     def with_validation(self, text: DataChoice) -> TrainSettings:
         """Validated on that text, and trained on all of the other."""

@@ -67,11 +67,12 @@ class Plan:
     halving: int = 0  # a rung's runs are so many times longer than those of the one before; 0: there is one rung
     whole_text: bool = False  # in the end the loss of every held-out byte is measured, and decides
     recipe: str = "classic"
+    train_bytes: int | None = None  # of the text, once it is known
 
     def config(self, settings: Values) -> RunConfig:
         values = {**self.fixed, **settings}
         name, recipe = values.pop(PRESET, self.preset), values.pop(RECIPE, self.recipe)
-        return cut_short(preset(name, recipe), values)
+        return cut_short(preset(name, recipe, self.train_bytes), values)
 
     def candidates(self) -> list[Values]:
         """Every combination, seeds apart; the last setting changes fastest."""

@@ -27,7 +27,7 @@ def band_of(run: "RunConfig", train_bytes: int, replicas: int = 1) -> "Band | No
     """None where no run of ours is like this one."""
     name, recipe = preset_like(run.model), recipe_like(run)
     known = BANDS.get(recipe, {}).get(name)
-    usual = preset(name, recipe)
+    usual = preset(name, recipe, train_bytes)
     if known is None or run.model != usual.model:
         return None
     times = run.train.batch * run.train.grad_accum * replicas / usual.train.batch

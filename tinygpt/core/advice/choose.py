@@ -7,7 +7,7 @@ there is time for would come to.
 from collections import namedtuple
 
 from tinygpt.core.advice.law import RECIPE, predict
-from tinygpt.core.advice.law_numbers import LAW
+from tinygpt.core.advice.law_numbers import LAWS
 from tinygpt.core.advice.measure import measure
 from tinygpt.core.config import validates
 from tinygpt.core.errors import TinyGPTError
@@ -50,12 +50,12 @@ Asked = namedtuple("Asked", ("text", "val_bytes", "names", "stated", "sample_byt
 
 def sizes() -> "list[str]":
     """Presets that the law knows, smallest first."""
-    return [name for name in preset_names() if name in LAW.sizes]
+    return [name for name in preset_names() if name in LAWS.plain.sizes]
 
 
 def measured_run(name: str, asked: Asked, batches: int = 1) -> "RunConfig":
     """A run of a size as it is measured: all but its length, with so many times the recipe's batch."""
-    run = preset(name, RECIPE)
+    run = preset(name, RECIPE, asked.text.train_bytes)
     run = run.replace(batch=batches * run.train.batch).replace(**asked.stated)
     tokens = run.train.batch * run.model.ctx
     enough = max(run.train.eval_batches, -(-VALIDATED_BYTES // tokens))
@@ -88,7 +88,7 @@ def fitted(name: str, run: "RunConfig", speed: "Speed", seconds: float, asked: A
             changes["dropout"] = dropout
             changes.update(asked.stated)
             shaped = cut_short(run, changes)
-            prediction = predict(LAW, name, shaped, asked.text)
+            prediction = predict(LAWS, name, shaped, asked.text)
             if best is None or prediction.loss < best.prediction.loss:
                 best, better = Option(name, shaped, prediction, speed, aside, end, all_steps, sampled), True
         if not better:

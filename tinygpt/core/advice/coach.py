@@ -44,7 +44,7 @@ class Coach:
         self.tokens_per_step = run.train.batch * run.train.grad_accum * replicas * run.model.ctx
         self.band = band
         usual = TrainConfig().as_dict()
-        usual.update(tuned(preset_like(run.model), recipe_like(run)))
+        usual.update(tuned(preset_like(run.model), recipe_like(run), train_bytes))
         self.usual = {name: float(usual[name]) for name in WATCHED}
         self.losses: list[float] = []
         self.norms: list[float] = []

@@ -1,7 +1,7 @@
 """A budget's options, its choice and its verdict as plain data: for `--json` and for the page."""
 
 from tinygpt.core.advice.law import predict
-from tinygpt.core.advice.law_numbers import LAW
+from tinygpt.core.advice.law_numbers import LAWS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +44,6 @@ def verdict(option: "Option", text: "TextFacts", run: "RunConfig", reached: floa
     }
     expected = option.prediction.loss
     if run.train.steps != option.run.train.steps:
-        expected = event["retimed"] = predict(LAW, option.preset, run, text).loss
+        expected = event["retimed"] = predict(LAWS, option.preset, run, text).loss
     event["off"] = abs(expected / reached - 1.0)
     return event

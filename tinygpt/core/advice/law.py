@@ -1,6 +1,7 @@
 """What validation loss a run of the recipe `modern` will reach, before it begins: its best, whose model is kept.
 
-A formula with few numbers, fitted by lab/law/fitting.py to our own finished runs (beside it). Each of those
+A formula with few numbers, fitted by lab/law/fitting.py to our own finished runs (beside it): once to those with
+n-gram tables, once to those without. Each of those
 had warm-up, schedule and averaging fitted to its own length: the law foretells runs that are trained to their
 end, not what a longer run has on the way there.
 """
@@ -37,6 +38,8 @@ Prediction = namedtuple("Prediction", ("loss", "low", "high"))
 # harder: to which powers a text's hardness, as a multiple of the usual, raises the height and lowers the exponent.
 # spread: twice the standard deviation of what is left over, as a share of the loss.
 Law = namedtuple("Law", ("sizes", "exponent", "batch", "repeats", "dropout", "harder", "spread"))
+# Of runs without n-gram tables and of those with them, which learn sooner and learn a text by heart sooner, too.
+Laws = namedtuple("Laws", ("plain", "tables"))
 
 
 def end_loss(law: Law, name: str, tokens: int, batch_tokens: int, dropout: float, text: TextFacts) -> float:
@@ -69,9 +72,9 @@ def known_size(name: str) -> "tuple[float, int]":
     return KNOWN[name]
 
 
-def predict(law: Law, name: str, run: "RunConfig", text: TextFacts) -> Prediction:
+def predict(laws: Laws, name: str, run: "RunConfig", text: TextFacts) -> Prediction:
     """Of a run of a preset by the recipe, whose batch, steps and dropout may be its own."""
-    train = run.train
+    law, train = laws.tables if run.model.ngrams else laws.plain, run.train
     batch_tokens = train.batch * train.grad_accum * run.model.ctx
     loss = end_loss(law, name, train.steps * batch_tokens, batch_tokens, train.dropout, text)
     return Prediction(loss, loss * (1.0 - law.spread), loss * (1.0 + law.spread))

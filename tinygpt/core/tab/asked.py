@@ -2,7 +2,8 @@
 
 import json
 
-from tinygpt.core.config import LoraConfig, RunConfig, run_config_of
+from tinygpt.core.config import LoraConfig, RunConfig, TrainConfig, run_config_of
+from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import projections_of, trained_count
 from tinygpt.core.models.parameters import parameter_count
@@ -17,10 +18,15 @@ if TYPE_CHECKING:
 
 
 def run_of(asked: "Json", config: "Json | None", lora: "Json | None") -> RunConfig:
-    """Of {"preset", "recipe", "changes"}. `config` is that of a model that goes on or, with `lora`, stays as it is."""
+    """Of {"preset", "recipe", "changes", "bytes"}, the bytes being those of the text.
+
+    `config` is that of a model that goes on or, with `lora`, stays as it is.
+    """
     changes = asked["changes"]
     if config is None:
-        return cut_short(preset(asked["preset"], asked["recipe"]), changes)
+        held_out = changes.get("val_fraction", TrainConfig().val_fraction)
+        training = None if asked["bytes"] is None else train_bytes(asked["bytes"], held_out)
+        return cut_short(preset(asked["preset"], asked["recipe"], training), changes)
     before = run_config_of(config)
     if lora is None:
         return before.going_on(**changes)

@@ -2,11 +2,12 @@
 
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.tasks.letters import BRACKETS, COPYING, REPEATING, REVERSING, SORTING, TEMPORAL_ORDER
-from tinygpt.core.tasks.numbers import ADDITION, MODULAR_ADDITION, PARITY, TWO_SUM
+from tinygpt.core.tasks.numbers import ADDITION, MODULAR_ADDITION, PARITY, SUMS, TWO_SUM
 from tinygpt.core.tasks.task import PREFIX, Exercises, Task
 
 TASKS = (
     ADDITION,
+    SUMS,
     MODULAR_ADDITION,
     SORTING,
     REVERSING,

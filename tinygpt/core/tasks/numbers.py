@@ -18,6 +18,12 @@ def addition(draw: Draw, digits: int) -> "Pair":
     return f"{a}+{b}=", str(a + b)
 
 
+def sums(draw: Draw, digits: int) -> "Pair":
+    """Of numbers of any width up to that one, each width as often as another."""
+    a, b = draw.below(10 ** (1 + draw.below(digits))), draw.below(10 ** (1 + draw.below(digits)))
+    return f"{a}+{b}=", str(a + b)
+
+
 def modular_addition(draw: Draw, modulus: int) -> "Pair":
     a, b = draw.below(modulus), draw.below(modulus)
     return f"{a}+{b}=", str((a + b) % modulus)
@@ -42,6 +48,7 @@ def two_sum(draw: Draw, numbers: int) -> "Pair":
 
 
 ADDITION = Task("addition", "two numbers and their sum", "digits", 1, 8, 2, 90, addition, either_order)
+SUMS = Task("sums", "two numbers of any width up to a limit, and their sum", "digits", 1, 8, 3, 90, sums, either_order)
 MODULAR_ADDITION = Task(
     "modular-addition",
     "two numbers and their sum, modulo",
