@@ -90,7 +90,7 @@ class NoGpu:
         return times
 
 
-class Page:
+class Worker:
     """JavaScript's side of whatever Python does. Its clock moves by steps alone."""
 
     def __init__(self, requests=(), last_step=10**9, each=0.01):
@@ -182,11 +182,11 @@ def request(**more):
     return json.dumps({"preset": "tiny", "recipe": "classic", "changes": {}, "bytes": len(TEXT), **more})
 
 
-def opened(python, page, below=None, state=None, **more):
+def opened(python, worker, below=None, state=None, **more):
     session = python.session.Session(request(**more))
     plan = json.loads(session.plan())
     cut = plan["trainBytes"]
-    run_now(session.open(page, TEXT[:cut], TEXT[cut:], state, below))
+    run_now(session.open(worker, TEXT[:cut], TEXT[cut:], state, below))
     return session, plan
 
 
@@ -238,29 +238,29 @@ ASKED = [
 @pytest.fixture(scope="module")
 def trained(python):
     """A run of 40 steps that did all it can be asked for."""
-    page = Page(ASKED)
+    worker = Worker(ASKED)
     changes = {**SIZES, "steps": 40, "eval_every": 10, "sample_every": 20}
     found = {"records": [None, None], "snapshots": [], "durable": True}
-    session, _ = opened(python, page, changes=changes, kept=found, memory={"reported": None}, prompt="On", title="x")
+    session, _ = opened(python, worker, changes=changes, kept=found, memory={"reported": None}, prompt="On", title="x")
     ended = json.loads(run_now(session.train()))
-    page.fault = ["QuotaExceededError", "it is full"]
+    worker.fault = ["QuotaExceededError", "it is full"]
     run_now(session.keep_end())
-    page.fault = None
+    worker.fault = None
     run_now(session.keep_end())
     run_now(TabHost(session.target).go_back())  # as after a divergence
-    return SimpleNamespace(page=page, session=session, ended=ended)
+    return SimpleNamespace(worker=worker, session=session, ended=ended)
 
 
 def test_a_run(python, trained):
-    page, session = trained.page, trained.session
-    assert trained.ended == {"reason": "finished", "step": 40} and len(page.refusals) == 1
-    assert {"steps", "eval", "sample", "checkpoint", "unkept"} <= {event["event"] for event in page.events}
-    state = run_now(page.bridge.player.read(json.loads(run_now(session.state_places()))))
+    worker, session = trained.worker, trained.session
+    assert trained.ended == {"reason": "finished", "step": 40} and len(worker.refusals) == 1
+    assert {"steps", "eval", "sample", "checkpoint", "unkept"} <= {event["event"] for event in worker.events}
+    state = run_now(worker.bridge.player.read(json.loads(run_now(session.state_places()))))
     front = front_of(python, json.loads(session.header_text()), state)
-    assert front["progress"]["step"] == 40 and page.lent
+    assert front["progress"]["step"] == 40 and worker.lent
     learnt = {"name": "whales", "sha256": SHA256}
     assert front_of(python, {**json.loads(session.header_text()), "data": learnt}, state)["learnt"] == learnt
-    reading = Page([{"type": "write", "prompt": [], "settings": {"tokens": 2}}])
+    reading = Worker([{"type": "write", "prompt": [], "settings": {"tokens": 2}}])
     origin = {name: front[name] for name in ("config", "progress", "slots", "adapter", "dtype")}
     only = python.session.Session(request(bytes=None, origin=origin, preset="", recipe=""))
     only.plan()
@@ -271,27 +271,27 @@ def test_a_run(python, trained):
 
 
 def test_a_run_that_diverges_and_one_that_is_advised(python):
-    page = Page()
+    worker = Worker()
     changes = {**SIZES, "steps": 60, "lr": 10.0, "warmup": 0, "grad_clip": 0.0, "eval_every": 0}
     found = {"records": [None, None], "snapshots": [], "durable": False}
-    session, _ = opened(python, page, changes=changes, kept=found)
+    session, _ = opened(python, worker, changes=changes, kept=found)
     assert json.loads(run_now(session.train()))["reason"] == "diverged"
-    page = Page(last_step=150)
+    worker = Worker(last_step=150)
     changes = {"lr": 0.3, "warmup": 0, "steps": 1000, "eval_every": 70, "eval_batches": 1, "sample_every": 0}
-    session, _ = opened(python, page, recipe="modern", changes=changes)
+    session, _ = opened(python, worker, recipe="modern", changes=changes)
     run_now(session.train())
-    assert "advice" in {event["event"] for event in page.events}
+    assert "advice" in {event["event"] for event in worker.events}
 
 
 def test_adapters(python, trained):
     base = {"config": json.loads(trained.session.stands())["config"], "sha256": "ab" * 32}
-    weights = run_now(trained.page.bridge.player.read(json.loads(run_now(trained.session.state_places()))))
-    page = Page([{"type": "save"}])
+    weights = run_now(trained.worker.bridge.player.read(json.loads(run_now(trained.session.state_places()))))
+    worker = Worker([{"type": "save"}])
     asked = {"preset": "", "recipe": "", "changes": {"steps": 10, "eval_every": 5}, "lora": LORA, "base": base}
     count = json.loads(trained.session.plan())["parameters"]
-    session, plan = opened(python, page, weights[: 4 * count], title="taught", **asked)
+    session, plan = opened(python, worker, weights[: 4 * count], title="taught", **asked)
     assert json.loads(run_now(session.train()))["reason"] == "finished"
-    assert page.events[0]["event"] == "base" and "tensors" in page.file[0]
+    assert worker.events[0]["event"] == "base" and "tensors" in worker.file[0]
     config = plan["config"]
     assert json.loads(python.file.merging(json.dumps(config)))["moves"]
     origin = json.loads(session.stands())
@@ -304,7 +304,7 @@ def test_adapters(python, trained):
 
 
 def test_the_library(python, trained, marks):
-    order = trained.page.order
+    order = trained.worker.order
     record = json.dumps({**order["record"], "savedAt": "now", "weights": "cd" * 32})
     meta = {"title": "a run", "created": "then", "text": KEPT_TEXT, "base": {"title": "c", "sha256": ""}}
     meta["forked"] = {"run": "b", "title": "b", "step": 3}
@@ -326,7 +326,7 @@ def test_the_library(python, trained, marks):
 
 
 def test_a_budget_and_an_estimate(python):
-    page = Page(each=0.02)
+    worker = Worker(each=0.02)
     budget = python.budget.Budget(
         json.dumps({"seconds": 12, "bytes": len(TEXT), "presets": ["tiny"], "changes": {"seed": 7}})
     )
@@ -334,22 +334,22 @@ def test_a_budget_and_an_estimate(python):
     parts = json.loads(budget.wanted())
     texts = [TEXT[:cut], TEXT[cut:]]
     pieces = [[list(text[at : at + size]) for at, size in part] for text, part in zip(texts, parts, strict=True)]
-    chosen = json.loads(run_now(budget.choose(page, *texts, json.dumps(pieces))))
-    page.each *= 2  # it is slower than was measured
-    session, _ = opened(python, page, **chosen["request"])
+    chosen = json.loads(run_now(budget.choose(worker, *texts, json.dumps(pieces))))
+    worker.each *= 2  # it is slower than was measured
+    session, _ = opened(python, worker, **chosen["request"])
     run_now(session.train())
-    assert {"option", "retime", "verdict"} <= {event["event"] for event in page.events}
-    stopped = Page(last_step=0)
+    assert {"option", "retime", "verdict"} <= {event["event"] for event in worker.events}
+    stopped = Worker(last_step=0)
     budget = python.budget.Budget(json.dumps({"seconds": 12, "bytes": len(TEXT)}))
     assert json.loads(run_now(budget.choose(stopped, *texts, json.dumps(pieces)))) == {"stopped": True}
     budget = python.budget.Budget(json.dumps({"seconds": 0.001, "bytes": len(TEXT)}))
-    assert "error" in json.loads(run_now(budget.choose(Page(), *texts, json.dumps(pieces))))
+    assert "error" in json.loads(run_now(budget.choose(Worker(), *texts, json.dumps(pieces))))
     plain = {"preset": "tiny", "recipe": "classic", "changes": {}, "bytes": len(TEXT), "inHand": None, "lora": None}
     config = json.loads(session.stands())["config"]
     for more in ({}, {"inHand": {"config": config, "step": 3}}, {"inHand": {"config": config, "step": 3}, "lora": {}}):
         estimate = python.estimate.Estimate(json.dumps({**plain, **more}))
         estimate.plan()
-        assert json.loads(run_now(estimate.measure(Page(each=0.2), *texts)))["seconds"] > 0
+        assert json.loads(run_now(estimate.measure(Worker(each=0.2), *texts)))["seconds"] > 0
 
 
 def test_a_gpu_is_planned_for(python):
@@ -358,18 +358,18 @@ def test_a_gpu_is_planned_for(python):
         lambda: python.estimate.Estimate(request(device=DEVICE, inHand=None, lora=None)),
     ):
         assert json.loads(ask().plan())["bytes"] > 0
-    page = Page(each=0.02)
+    worker = Worker(each=0.02)
     assert python.budget.Budget(json.dumps({"seconds": 60, "bytes": len(TEXT), "device": DEVICE})).train_bytes
     reading = python.measure.Reading(json.dumps({"preset": "tiny", "bytes": len(TEXT), "device": DEVICE}))
-    assert json.loads(run_now(reading.read(page, TEXT)))["steps"] >= 30
-    session, _ = opened(python, page, device=DEVICE, changes={"steps": 3})
+    assert json.loads(run_now(reading.read(worker, TEXT)))["steps"] >= 30
+    session, _ = opened(python, worker, device=DEVICE, changes={"steps": 3})
     assert json.loads(run_now(session.train()))["step"] == 3
-    assert all(playbook["pipelines"] for playbook in page.playbooks)
+    assert all(playbook["pipelines"] for playbook in worker.playbooks)
 
 
 def test_a_capsule(python, trained):
-    page, standing = trained.page, json.loads(trained.session.stands())
-    rows = [row[:2] + row[3:] for event in page.events if event["event"] == "steps" for row in event["rows"]]
+    worker, standing = trained.worker, json.loads(trained.session.stands())
+    rows = [row[:2] + row[3:] for event in worker.events if event["event"] == "steps" for row in event["rows"]]
     steps = standing["config"]["train"]["steps"]
     asked = {"title": "a run", "text": KEPT_TEXT, "config": standing["config"], "step": steps, "engine": "wasm"}
     asked |= {"tokensSeen": standing["progress"]["tokens_seen"], "devices": ["native C++"], "weights": "ab" * 32}
@@ -380,12 +380,12 @@ def test_a_capsule(python, trained):
     replay = python.capsules.Replay(json.dumps({"capsule": json.dumps(capsule), "steps": 10}))
     facts = json.loads(replay.facts())
     replay.check_text(SHA256, len(TEXT))
-    verdict = json.loads(run_now(replay.run(Page(), TEXT[: facts["trainBytes"]], None)))
+    verdict = json.loads(run_now(replay.run(Worker(), TEXT[: facts["trainBytes"]], None)))
     assert verdict["verdict"] in ("equal", "unproved", "different")
     origin = {**standing, "name": "a file", "slots": ["m", "v"], "progress": {**standing["progress"], "step": 30}}
     ahead = python.capsules.Replay(json.dumps({"capsule": json.dumps(capsule), "origin": origin, "steps": None}))
-    end = Page()
-    run_now(ahead.run(end, TEXT[: facts["trainBytes"]], page.state))
+    end = Worker()
+    run_now(ahead.run(end, TEXT[: facts["trainBytes"]], worker.state))
     assert end.events[0] == {"event": "replaying", "engine": end.bridge.describe(), "steps": 40}
     run = {"id": "a", "title": "a", "created": "", "savedAt": "", "forked": None, "base": None, "text": KEPT_TEXT}
     run |= {"step": 40, "steps": 40, "loss": 1, "best": None, "config": standing["config"], "parameters": 1}
@@ -404,7 +404,7 @@ def test_a_look_inside(python, trained):
     asked = {"config": json.loads(config), "length": 8, "mode": "inspect", "tensors": facts["attention"]}
     inside = python.inside.Inside(json.dumps(asked))
     kept = sum(end - begin for begin, end in moves["kept"])
-    seen = json.loads(run_now(inside.open(Page(), bytes(4 * kept))))
+    seen = json.loads(run_now(inside.open(Worker(), bytes(4 * kept))))
     assert seen["tensors"][0][0] == facts["attention"][0]
     run_now(inside.run(json.dumps(list(b"abcdefghi")), None))
 
@@ -431,7 +431,7 @@ def test_a_measurement(python):
     gpu = {"adapter": "a GPU", "software": False}
     rounds = json.loads(python.measure.plan(json.dumps({"gpu": gpu})))
     reading = python.measure.Reading(json.dumps({"preset": "tiny", "bytes": len(TEXT)}))
-    read = json.loads(run_now(reading.read(Page(each=0.05), TEXT)))
+    read = json.loads(run_now(reading.read(Worker(each=0.05), TEXT)))
     asked = {"preset": "tiny", "agent": "", "cores": 1, "memory": None, "gpu": gpu, "note": ""}
     asked["readings"] = [{"name": engine, **read} for engine, _ in rounds]
     assert json.loads(python.measure.report(json.dumps(asked)))["figures"]["wasm"] == read["ms"]

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import type { Asked, Likely, Session } from "../src/generated/protocol.ts";
 import { parse, text } from "../src/generated/protocol.ts";
-import { type Piece, Run } from "../src/worker/run.ts";
+import { type Piece, WorkerRun } from "../src/worker/run.ts";
 
 /** Answers what it takes one after the other, as Python does, with a pause wherever Python might have one. */
-function answering(): Run {
+function answering(): WorkerRun {
   const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
   const write = async (): Promise<void> => {
     for (const done of [false, false, false, true]) {
@@ -21,7 +21,7 @@ function answering(): Run {
       }
     },
   } as unknown as Session;
-  const run = new Run(session, null!, null, null!, null, null, null!, () => undefined);
+  const run = new WorkerRun(session, null!, null, null!, null, null, null!, () => undefined);
   return run;
 }
 

@@ -36,16 +36,16 @@ class Budget:
         self.machine = TabMachine(asked.get("device"))
         self.train_bytes = train_bytes(asked["bytes"], self.stated.get("val_fraction", TrainConfig().val_fraction))
         self.val_bytes = asked["bytes"] - self.train_bytes
-        self.page: Any = None
+        self.worker: Any = None
 
     def wanted(self) -> str:
         """What is looked at to judge the text, of the training part and of the held-out part."""
         return json.dumps([places(self.train_bytes, LEARNED), places(self.val_bytes, SCORED)])
 
-    async def choose(self, page: "Any", train: "Any", val: "Any", pieces: str) -> str:
+    async def choose(self, worker: "Any", train: "Any", val: "Any", pieces: str) -> str:
         """`pieces` are the bytes that are wanted. An event reports every size that was measured."""
-        self.page = self.machine.page = page
-        began = float(page.now())
+        self.worker = self.machine.worker = worker
+        began = float(worker.now())
         try:
             learned, scored = [[bytes(piece) for piece in part] for part in json.loads(pieces)]
             text = TextFacts(self.train_bytes, hardness_of(learned, scored))
@@ -56,12 +56,12 @@ class Budget:
                 return engine
 
             def told(option: Option) -> None:
-                page.emit(json.dumps({"event": "option", "option": option_facts(option, text)}))
-                if page.stopping():
+                worker.emit(json.dumps({"event": "option", "option": option_facts(option, text)}))
+                if worker.stopping():
                     raise Stopped
 
             asked = Asked(text, self.val_bytes, self.names, self.stated, SampleConfig().tokens)
-            survey = Survey(asked, opened, page.now, began + self.seconds, told)
+            survey = Survey(asked, opened, worker.now, began + self.seconds, told)
             best = await survey.choose()
         except Stopped:
             return json.dumps({"stopped": True})
@@ -72,7 +72,7 @@ class Budget:
 
 def request_of(option: Option, text: TextFacts, deadline: float) -> "dict[str, Any]":
     """Of a session: the run by its preset, and what `Timed` needs."""
-    usual, chosen = preset(option.preset, RECIPE).train.as_dict(), option.run.train.as_dict()
+    usual, chosen = preset(option.preset, RECIPE, text.train_bytes).train.as_dict(), option.run.train.as_dict()
     return {
         "preset": option.preset,
         "recipe": RECIPE,

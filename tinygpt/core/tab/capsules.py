@@ -75,7 +75,7 @@ class Replay:
             self.first, self.slots = begun["progress"]["step"], len(begun["slots"])
         self.last = stretch(self.capsule, self.first, asked.get("steps"))
         self.machine = TabMachine(asked.get("device"))
-        self.page: Any = None
+        self.worker: Any = None
 
     def facts(self) -> str:
         """What the page shows of the capsule."""
@@ -117,10 +117,10 @@ class Replay:
     def check_text(self, sha256: str, size: int) -> None:
         require_text(self.capsule, sha256, size)
 
-    async def run(self, page: "Any", text: "Any", state: "Any") -> str:
+    async def run(self, worker: "Any", text: "Any", state: "Any") -> str:
         """`text` is the part that is trained on, `state` what it begins with (null: start values). An event reports
         every block."""
-        self.page = self.machine.page = page
+        self.worker = self.machine.worker = worker
         capsule = self.capsule
         try:
             begun = None
@@ -128,17 +128,17 @@ class Replay:
                 size = 4 * state_floats(capsule.config, self.slots)
                 begun = TabState(self.first, Held(state, size))
             engine = tab_engine(capsule.config, self.machine, begun)
-            await engine.load_corpus(Held(text, capsule.text.train), Held(page.zeros(0), 0))
+            await engine.load_corpus(Held(text, capsule.text.train), Held(worker.zeros(0), 0))
             comparison = Comparison(capsule, __version__, engine.describe())
 
             def told(metrics: "list[Any]") -> None:
                 rows = [[step, loss, comparison.take(step, loss)] for step, loss, _ in metrics]
-                page.emit(json.dumps({"event": "replayed", "rows": rows}))
+                worker.emit(json.dumps({"event": "replayed", "rows": rows}))
 
-            page.emit(json.dumps({"event": "replaying", "engine": engine.describe(), "steps": self.last}))
-            reached = await replay(engine, capsule.lengths, self.first, self.last, page.now, told)
+            worker.emit(json.dumps({"event": "replaying", "engine": engine.describe(), "steps": self.last}))
+            reached = await replay(engine, capsule.lengths, self.first, self.last, worker.now, told)
             whole = reached == capsule.steps
-            weights = await page.digest(json.dumps(engine.memory.state_places())) if whole else None
+            weights = await worker.digest(json.dumps(engine.memory.state_places())) if whole else None
             verdict = comparison.verdict(None if weights is None else str(weights))
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})

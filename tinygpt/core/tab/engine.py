@@ -105,7 +105,7 @@ class TabMachine(Machine):
         self.starts = "reset" if device is None else ""
         self.compact = COMPACT if device is None else ()
         self.device = device
-        self.page: Any = None
+        self.worker: Any = None
         self.planned: Any = None  # what was asked for last, and its plan: the page sees it before memory is taken
 
     def lower(self, config: RunConfig, modes: list[str], **how: "Any") -> "Any":
@@ -127,24 +127,24 @@ class TabMachine(Machine):
         lowered.let_go()
         self.planned = None
         gc.collect()  # the plan is most of what the heap ever holds
-        return TabPlayer(await self.page.open(playbook), ahead=self.device is not None)
+        return TabPlayer(await self.worker.open(playbook), ahead=self.device is not None)
 
     async def start_values(self, config: RunConfig) -> Held:
         """Drawn by WebAssembly."""
         lowered = Lowered(config, ["init"])
         places = json.dumps(lowered.file_places([lowered.memory.weights]))
-        drawn = await self.page.startValues(json.dumps(lowered.playbook()), places)
+        drawn = await self.worker.startValues(json.dumps(lowered.playbook()), places)
         return Held(drawn, 4 * trained_count(config))
 
     def zeros(self, size: int) -> Held:
-        return Held(self.page.zeros(size), size)
+        return Held(self.worker.zeros(size), size)
 
 
 class HeldStates(States):
     """States stay in JavaScript. The file's reader, or the run before, has checked them."""
 
     async def save(self, memory: PlannedMemory, step: int) -> "TabState | None":
-        """None where the page could not keep it."""
+        """None where the worker could not keep it."""
         await memory.unpack()
         places = memory.state_places(*slot_names(memory.config.train))
         handle = await memory.player.bridge.take(json.dumps(places))

@@ -29,16 +29,16 @@ class Estimate:
         self.session = Session(json.dumps(request_of(json.loads(request))))
         self.plan = self.session.plan
 
-    async def measure(self, page: "Any", train: "Any", val: "Any") -> str:
+    async def measure(self, worker: "Any", train: "Any", val: "Any") -> str:
         session = self.session
-        config, machine, began = session.config, session.machine, float(page.now())
-        machine.page = page
+        config, machine, began = session.config, session.machine, float(worker.now())
+        machine.worker = worker
         validating = validates(config, session.val_bytes)
         try:
             frozen = 0 if session.base is None else 4 * weight_count(config.model)
             engine = tab_engine(config, machine, None, base=machine.zeros(frozen) if frozen else None)
             await engine.load_corpus(Held(train, session.train_bytes), Held(val, session.val_bytes))
-            speed = await measure(engine, began, page.now, MEASURED_SECONDS, validating)
+            speed = await measure(engine, began, worker.now, MEASURED_SECONDS, validating)
         except TinyGPTError as error:
             return json.dumps({"error": in_labels(str(error))})
         seconds = duration(config, session.progress.step, validating, speed)

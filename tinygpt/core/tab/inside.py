@@ -90,10 +90,10 @@ class Inside:
         self.tensors = asked["tensors"]
         self.engine: Any = None  # once it has weights
 
-    async def open(self, page: "Any", weights: "Any") -> str:
+    async def open(self, worker: "Any", weights: "Any") -> str:
         """Take memory; the places of the losses and of the tensors."""
         machine = TabMachine(None, keeps_slots=False)
-        machine.page = page
+        machine.worker = worker
         self.engine = ProgramEngine(self.config, machine, WeightsAlone(), self.held(weights))
         self.engine.memory.watched = tuple(self.tensors)
         await self.engine.require([self.mode])

@@ -56,25 +56,25 @@ class Reading:
         self.bytes = asked["bytes"]
         self.machine = TabMachine(asked.get("device"))
 
-    async def read(self, page: "Any", text: "Any") -> str:
+    async def read(self, worker: "Any", text: "Any") -> str:
         """An event reports every block."""
-        self.machine.page = page
+        self.machine.worker = worker
         engine = tab_engine(self.config, self.machine, None)
-        await engine.load_corpus(Held(text, self.bytes), Held(page.zeros(0), 0))
+        await engine.load_corpus(Held(text, self.bytes), Held(worker.zeros(0), 0))
         for _ in range(WARM_UP):
             await engine.train(1)
             await engine.read_metrics()
         rate, steps = Rate(), 0
-        began = before = float(page.now())
+        began = before = float(worker.now())
         while not enough(steps, before - began):
             done = await engine.train(rate.fitting(BLOCK_SECONDS, RING))
             await engine.read_metrics(1)  # a GPU has the next block before this one is read
-            now = float(page.now())
+            now = float(worker.now())
             rate.add(done, now - before)
             steps, before = steps + done, now
-            page.emit(json.dumps({"event": "measuring", "steps": steps}))
+            worker.emit(json.dumps({"event": "measuring", "steps": steps}))
         await engine.read_metrics()
-        seconds = float(page.now()) - began
+        seconds = float(worker.now()) - began
         return json.dumps({"steps": steps, "ms": 1000 * seconds / steps, "engine": engine.describe()})
 
 

@@ -41,17 +41,17 @@ class TabHost(Host):
 
     def __init__(self, session: "Session") -> None:
         self.session = session
-        self.page = session.page
+        self.worker = session.worker
 
     def now(self) -> float:
-        return float(self.page.now())
+        return float(self.worker.now())
 
     def emit(self, event: "dict[str, Any]") -> None:
         if event["event"] == "advice":
             event["text"] = in_labels(event["text"])
         elif event["event"] == "eval":
             self.session.keeping.validated(event["step"], event["val_loss"])
-        self.page.emit(json.dumps(event))
+        self.worker.emit(json.dumps(event))
 
     def emit_steps(self, block: "Block") -> None:
         """All in one message."""
@@ -59,10 +59,10 @@ class TabHost(Host):
         self.emit({"event": "steps", "rows": block.rows, "tokens_per_s": block.tokens_per_s, "eta_s": eta_s})
 
     def should_stop(self) -> bool:
-        return bool(self.page.stopping())
+        return bool(self.worker.stopping())
 
     def waiting(self) -> bool:
-        return bool(self.page.waiting()) or self.session.keeping.soon(self.now())
+        return bool(self.worker.waiting()) or self.session.keeping.soon(self.now())
 
     def checkpoint_due(self, step: int, every: int) -> bool:
         return self.session.keeping.due(self.now(), step)
@@ -78,7 +78,7 @@ class TabHost(Host):
         order["weights"] = weight_pieces(session.config)
         fault = NO_MEMORY
         if state is not None:
-            fault = json.loads(await self.page.keep(json.dumps(order), state.held.handle))
+            fault = json.loads(await self.worker.keep(json.dumps(order), state.held.handle))
         if fault is None:
             keeping.kept(self.now(), order)
             session.origin = None
@@ -92,7 +92,7 @@ class TabHost(Host):
         if session.keeping.step is None or session.origin is not None:
             await (session.engine.restart() if session.origin is None else session.engine.import_state(session.origin))
             return
-        handle = await self.page.kept(session.keeping.step)
+        handle = await self.worker.kept(session.keeping.step)
         if handle is None:
             raise TinyGPTError("the model that was kept cannot be read any more; load a file, or train anew")
         await session.engine.import_state(TabState(session.keeping.step, Held(handle, session.state_bytes)))
@@ -150,7 +150,7 @@ class Session:
         # What a run that diverges goes back to until it has kept a state of its own; None: to its start values.
         self.origin: TabState | None = None
         self.engine: Any = None  # once it is open
-        self.page: Any = None
+        self.worker: Any = None
 
     @labelled
     def plan(self) -> str:
@@ -187,10 +187,10 @@ class Session:
     def state_bytes(self) -> int:
         return 4 * state_floats(self.config, len(self.slots))
 
-    async def open(self, page: "Any", train: "Any", val: "Any", state: "Any", base: "Any" = None) -> None:
+    async def open(self, worker: "Any", train: "Any", val: "Any", state: "Any", base: "Any" = None) -> None:
         """Take memory, the texts, the state to go on from (null: start values) and the weights that adapters stand
         on."""
-        self.page = self.machine.page = page
+        self.worker = self.machine.worker = worker
         if self.resumed:
             size = self.state_bytes
             if self.compact:
@@ -211,7 +211,8 @@ class Session:
         self.keeping.begin(host.now())
         try:
             sizes = self.train_bytes, self.val_bytes
-            coach = coach_of(self.config, self.train_bytes) if self.adapter is None else None  # he knows whole models
+            # The coach knows whole models only.
+            coach = coach_of(self.config, self.train_bytes) if self.adapter is None else None
             pace = None if self.timed is None else self.timed.pace(host.now())
             trainer = Trainer(
                 self.config, self.engine, host, sizes[0], sizes[1], self.progress, self.prompt, coach=coach, pace=pace
@@ -245,22 +246,22 @@ class Session:
     async def attend(self) -> None:
         """Do what the page has asked for: to save, to keep, to lend its weights to who looks inside, to write, or to
         weigh what could be written."""
-        for request in json.loads(self.page.requests()):
+        for request in json.loads(self.worker.requests()):
             try:
                 if request["type"] in ("save", "look"):
                     await self.engine.memory.unpack()
                 if request["type"] == "save":
-                    await self.page.save(*self.to_give_away())
+                    await self.worker.save(*self.to_give_away())
                 elif request["type"] == "keep":
                     self.keeping.hurry()
                 elif request["type"] == "look":
-                    await self.page.lend(json.dumps(self.engine.memory.state_places()))
+                    await self.worker.lend(json.dumps(self.engine.memory.state_places()))
                 elif request["type"] == "weigh":
-                    await weigh(self.page, self.engine, request)
+                    await weigh(self.worker, self.engine, request)
                 else:
-                    await write(self.page, self.engine, request)
+                    await write(self.worker, self.engine, request)
             except TinyGPTError as error:
-                self.page.refused(in_labels(str(error)))
+                self.worker.refused(in_labels(str(error)))
 
     def stands(self) -> str:
         """What another session needs to know to go on from here."""

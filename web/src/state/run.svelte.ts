@@ -50,7 +50,7 @@ export class Run extends Readings {
     return this.#state;
   }
 
-  /** Whoever lets something happen does not depend on the state before. */
+  /** The state is read untracked: an effect that calls this does not run again when the state changes. */
   private happen(happening: Happening): void {
     const before = untrack(() => this.#state);
     this.#state = after(before, happening);

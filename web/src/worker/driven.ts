@@ -1,5 +1,13 @@
 // What Python has of its surroundings wherever it computes: a player, a clock, and somebody who hears of it.
-import { type Bridge, type CoreEvent, type EnginePage, type GpuPlaybook, type Json, parse, type Playbook } from "../generated/protocol.ts";
+import {
+  type Bridge,
+  type CoreEvent,
+  type EngineWorker,
+  type GpuPlaybook,
+  type Json,
+  parse,
+  type Playbook,
+} from "../generated/protocol.ts";
 import type { Player } from "../players/contract.ts";
 import type { Gpu } from "../players/gpu.ts";
 import { makePlayer, startValues } from "./players.ts";
@@ -7,7 +15,7 @@ import type { TrialEvent } from "./protocol.ts";
 import { bridge, lastLine } from "./python.ts";
 import type { WasmOptions } from "../players/wasmplayer.ts";
 
-export class Driven implements EnginePage {
+export class Driven implements EngineWorker {
   protected player: Player | null = null;
   protected readonly gpu: Gpu | null;
   protected readonly tell: (event: TrialEvent) => void;

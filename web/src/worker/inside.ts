@@ -7,7 +7,7 @@ import { parse, text as json } from "../generated/protocol.ts";
 import type { Inside, InsideFacts, InsideRequest, Json, Moves, RunConfig, Scale, SeenPlaces } from "../generated/protocol.ts";
 import type { Looked, ModelBytes } from "./protocol.ts";
 import { type Python, sentence } from "./python.ts";
-import type { Run } from "./run.ts";
+import type { WorkerRun } from "./run.ts";
 
 /** Into the model as it is; while training, at the next step. */
 export interface Look {
@@ -37,7 +37,7 @@ export class Looker {
     this.python = python;
   }
 
-  async answer(look: Look, run: Run | null): Promise<Looked> {
+  async answer(look: Look, run: WorkerRun | null): Promise<Looked> {
     if (look.file) this.file = await fileModel(look.file, this.python);
     const model = run ? await runModel(run) : this.file;
     if (!model) throw new Error("there is no model yet; train one or load one first");
@@ -126,7 +126,7 @@ async function fileModel(given: ModelBytes, python: Python): Promise<Model> {
   return { config, step: progress.step, weights };
 }
 
-async function runModel(run: Run): Promise<Model> {
+async function runModel(run: WorkerRun): Promise<Model> {
   const weights = await run.weights();
   const { config, progress } = run.stands();
   return { config, step: progress.step, weights };

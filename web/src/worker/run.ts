@@ -1,7 +1,7 @@
 // A model in a player, with the Python that drives it: it trains, writes, is saved, and goes back to what was kept of it.
 import { parse, text } from "../generated/protocol.ts";
-import type { Asked, CoreEvent, Fault, Header, Json, KeepOrder, Likely, Origin, Page, Place, Plan, Prompt } from "../generated/protocol.ts";
-import type { Session, Written } from "../generated/protocol.ts";
+import type { Asked, CoreEvent, Fault, Header, Json, KeepOrder, Likely, Origin, Place, Plan, Prompt } from "../generated/protocol.ts";
+import type { Session, TrainingWorker, Written } from "../generated/protocol.ts";
 import type { Keeper } from "../storage/keeper.ts";
 import { merged, type Standing } from "./adapters.ts";
 import { Driven } from "./driven.ts";
@@ -51,7 +51,7 @@ async function fileOf(header: Header, state: Uint8Array<ArrayBuffer>): Promise<{
   return { bytes: await writeModelFile(header, step, state), step };
 }
 
-export class Run extends Driven implements Page {
+export class WorkerRun extends Driven implements TrainingWorker {
   training = false;
   /** What is still done for a run that has ended: nothing else may be meanwhile. */
   settled: Promise<void> = Promise.resolve();
@@ -218,7 +218,7 @@ export class Run extends Driven implements Page {
     return { bytes, name: `${name}-adapter-step${step}.safetensors`, step, base: { title, sha256, bytes: below } };
   }
 
-  // --- what Python asks of the page, while it trains
+  // --- what Python asks of the worker, while it trains
   override emit(told: Json<CoreEvent>): void {
     const event = parse(told);
     this.tell(event);

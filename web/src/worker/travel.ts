@@ -6,7 +6,7 @@ import { standing } from "./bases.ts";
 import { ModelFile } from "./modelfile.ts";
 import type { Python } from "./python.ts";
 import type { Line } from "./remote.ts";
-import { Run } from "./run.ts";
+import { WorkerRun } from "./run.ts";
 
 export interface Travel {
   run: string;
@@ -42,7 +42,7 @@ async function written(
   const file = await ModelFile.open(bytes, python.file);
   const below = base ? { base: { config: base.config, sha256: base.sha256 } } : {};
   const session = python.session.Session(json({ preset: "", recipe: "", changes: {}, bytes: null, origin: file.origin, ...below }));
-  const run = new Run(session, parse(session.plan()), null, { threads: 1 }, base, null, python.file, () => undefined);
+  const run = new WorkerRun(session, parse(session.plan()), null, { threads: 1 }, base, null, python.file, () => undefined);
   const text: number[] = [];
   try {
     await run.begin(new Uint8Array(), { header: session.header_text(), state: file.body() });

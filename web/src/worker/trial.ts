@@ -1,5 +1,5 @@
 // An engine of its own for what is only tried: Python drives it, and the model in hand is not touched.
-import { type DeviceFacts, type Failed, type Json, parse, type Place, type TrialPage } from "../generated/protocol.ts";
+import { type DeviceFacts, type Failed, type Json, parse, type Place, type TrialWorker } from "../generated/protocol.ts";
 import { digest } from "../lib/bytes.ts";
 import { Driven } from "./driven.ts";
 import { Gpu } from "../players/gpu.ts";
@@ -7,7 +7,7 @@ import type { Machine, TrialEvent } from "./protocol.ts";
 import { answer } from "./python.ts";
 import type { Line } from "./remote.ts";
 
-export class Trial extends Driven implements TrialPage {
+export class Trial extends Driven implements TrialWorker {
   /** On an engine that is opened for it. */
   static async on({ engine, threads }: Machine, { tell, signal }: Line<TrialEvent>): Promise<Trial> {
     const trial = new Trial(engine === "webgpu" ? await Gpu.open() : null, { threads }, tell);

@@ -23,7 +23,7 @@ import type { CheckedFile, Doubt, Failure, Library, ModelBytes, Origins, RunEven
 import type { TrialEvent, Visiting } from "./protocol.ts";
 import { lastLine, type Python } from "./python.ts";
 import { answerCalls, type Line, moving } from "./remote.ts";
-import { type Kept, type Piece, Run, Trouble } from "./run.ts";
+import { type Kept, type Piece, Trouble, WorkerRun } from "./run.ts";
 import { survey } from "./survey.ts";
 import { advised, visit, type Wish as Visit } from "./texts.ts";
 import { borrowThreads } from "../players/thread.ts";
@@ -57,7 +57,7 @@ interface Prepared {
 
 let python: Python;
 let shelf: Shelf;
-let run: Run | null = null;
+let run: WorkerRun | null = null;
 let looker: Looker;
 let keeper: Keeper | null = null; // of the model in hand, where that is a run's
 let choosing: AbortController | null = null; // of a run that is to end in time
@@ -147,7 +147,7 @@ async function within(seconds: number, start: Start, tell: (event: RunEvent) => 
   }
 }
 
-function inHand(): Run {
+function inHand(): WorkerRun {
   if (!run) throw new Error("there is no model yet; train one or load one first");
   return run;
 }
@@ -178,7 +178,7 @@ async function replace(prepared: Prepared, wish: Wish, tell: (event: RunEvent) =
   }
   before?.close();
   run = null;
-  const made = new Run(session, plan, gpu, { threads: wish.threads }, base, kept, python.file, tell);
+  const made = new WorkerRun(session, plan, gpu, { threads: wish.threads }, base, kept, python.file, tell);
   try {
     const started = await made.begin(text, state(aside));
     run = made;
