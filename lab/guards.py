@@ -113,7 +113,8 @@ def pipelines_of(name: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Those of a preset's training step, by its recipe or the classic one, as a discrete GPU would have them."""
     device = device_of(facts)
     device.processors, device.f16 = PROCESSORS, False
-    lowered = GpuLowered(preset(*name.split(":")), device, ["train"], TEXT_BYTES, TEXT_BYTES)
+    size, _, recipe = name.partition(":")
+    lowered = GpuLowered(preset(size, recipe or "classic"), device, ["train"], TEXT_BYTES, TEXT_BYTES)
     return list(lowered.playbook()["pipelines"])
 
 

@@ -6,9 +6,10 @@ import shlex
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tinygpt.core.config import SampleConfig
+from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.errors import TinyGPTError, instead
-from tinygpt.core.presets import cut_short, preset
+from tinygpt.core.presets import EXERCISES, cut_short, preset
+from tinygpt.core.tasks import is_task
 from tinygpt.jobs.choices import NO_TEXT, DataChoice
 from tinygpt.jobs.settings import PROMPT, TrainSettings
 
@@ -24,7 +25,8 @@ class Planned:
 
     def settings(self) -> TrainSettings:
         settings = TrainSettings.of_preset(self.preset, self.recipe)
-        return replace(settings, run=cut_short(settings.run, self.changes), data=DataChoice(name=self.data))
+        settings = replace(settings, data=DataChoice(name=self.data))
+        return replace(settings, run=cut_short(usual_preset(settings), self.changes))
 
 
 PLANNED = (
@@ -37,7 +39,9 @@ PLANNED = (
     ),
     Planned("shakespeare-small", "Shakespeare, loads at once", "small", "shakespeare-full", {"steps": 4800}),
     Planned("moby-dick", "Melville's novel", "large", "moby-dick", {"steps": 4800, "dropout": 0.05, "ngrams": ""}),
-    Planned("addition", "adds numbers of up to three digits", "small", "task:sums", {"steps": 8000, "ngrams": ""}),
+    Planned(
+        "addition", "adds numbers of up to three digits", "small", "task:sums", {"steps": 8000, "windows": "shuffled"}
+    ),
 )
 
 
@@ -74,11 +78,15 @@ def command_of(settings: TrainSettings) -> list[str]:
 
 def usual_run(settings: TrainSettings) -> dict[str, Any]:
     """What a run has of which nothing is stated but its preset, its recipe, its texts, and how long it is."""
-    run = preset(settings.preset, settings.recipe)
+    run = usual_preset(settings)
     if settings.validation != NO_TEXT:
         run = run.replace(val_fraction=0.0)
     shorter = cut_short(run, {"steps": settings.run.train.steps})
     return {**shorter.values(), "steps": run.train.steps}
+
+
+def usual_preset(settings: TrainSettings) -> RunConfig:
+    return preset(settings.preset, settings.recipe, EXERCISES if is_task(settings.data.name) else None)
 
 
 def text_flags(text: DataChoice, kind: str = "") -> list[str]:

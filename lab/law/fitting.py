@@ -177,7 +177,10 @@ def fitted(tables: bool, given: Law | None = None) -> Law:
     print(
         report(f"{which} tables, each run by the law of the other texts", texts_left_out(runs, given)), file=sys.stderr
     )
-    return fit(runs, given=given)._replace(spread=max(SMALLEST_SPREAD, spread_of(unseen)))
+    spread = (
+        math.ceil(1e5 * max(SMALLEST_SPREAD, spread_of(unseen))) / 1e5
+    )  # no smaller for being written in few digits
+    return fit(runs, given=given)._replace(spread=spread)
 
 
 def main() -> None:

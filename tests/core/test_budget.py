@@ -14,6 +14,7 @@ from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.optimizers.schedule import average_rate, learning_rate
 from tinygpt.core.presets import preset
+from tinygpt.core.train.film import in_film
 from tinygpt.core.train.trainer import Trainer
 
 # Larger ones end lower, and need more tokens for it.
@@ -93,16 +94,16 @@ def test_the_run_that_is_chosen_ends_within_the_time(flops, seconds):
     assert host.of("eval")[-1]["step"] == host.of("sample")[-1]["step"] == engine.step
 
 
-@pytest.mark.parametrize("byte, samples", [(0.0001, 5), (0.005, 5), (0.01, 5), (0.02, 3), (0.08, 1)])
-def test_a_slow_machine_shows_shorter_samples_before_it_shows_fewer(byte, samples):
+@pytest.mark.parametrize("byte, frame, samples", [(0.0001, 120, 3), (0.002, 120, 2), (0.005, 61, 0), (0.08, 8, 0)])
+def test_a_slow_machine_shows_shorter_samples_before_it_shows_fewer(byte, frame, samples):
     option, machine, survey = chosen(1e11, 60, names=["tiny"], kind={"byte": byte})
-    assert (option.sampled == 320) == (byte < 0.001) and option.sampled >= choose.SHORTEST_SAMPLE
-    if byte < 0.05:
-        assert samples * option.sampled * byte <= choose.SAMPLED_SHARE * 60
+    assert option.frame == pytest.approx(frame, abs=3) and bool(option.sampled) == bool(samples)
     _, host = trained(machine, option, survey.deadline)
-    told = host.of("sample")
-    assert len(told) == samples + 1 and told[0]["step"] == 0 and told[-1]["step"] == host.of("eval")[-1]["step"]
-    assert all(len(event["text"]) <= option.sampled for event in told[:-1])
+    told, steps = host.of("sample"), host.of("eval")[-1]["step"]
+    film = [step for step in range(steps + 1) if in_film(step)]
+    assert [event["step"] for event in told if in_film(event["step"])] == film
+    assert len(told) == len(film) + samples + 1 and told[-1]["step"] == steps
+    assert all(len(event["text"]) <= max(option.frame, option.sampled) for event in told[:-1])
     assert machine.clock.now() <= survey.deadline
 
 

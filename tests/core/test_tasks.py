@@ -31,8 +31,14 @@ def is_sum(question, answer, digits):
     return len(a) == len(b) == digits and int(a) + int(b) == int(answer)
 
 
+def is_sum_of_any(question, answer, digits):
+    a, b = question[:-1].split("+")
+    return max(len(a), len(b)) <= digits and int(a) + int(b) == int(answer)
+
+
 CHECKS = {
     "addition": is_sum,
+    "sums": is_sum_of_any,
     "modular-addition": lambda q, a, n: eval(f"({q[:-1]}) % {n} == {a}"),
     "sorting": lambda q, a, n: len(a) == n and Counter(q[:-1]) == Counter(a) and all(x < y for x, y in pairwise(a)),
     "reversing": lambda q, a, n: len(a) == n and q == a[::-1] + "=",

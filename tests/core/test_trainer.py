@@ -10,6 +10,7 @@ from tinygpt.core.ops.record import RING
 from tinygpt.core.optimizers.adamw import rates_of
 from tinygpt.core.optimizers.schedule import learning_rate
 from tinygpt.core.presets import preset
+from tinygpt.core.train.film import FRAME_BYTES, frame_after, frames_until, in_film
 from tinygpt.core.train.progress import LossHistory, Progress
 from tinygpt.core.train.trainer import EXPLODED_LOSS, Diverged, Trainer
 
@@ -104,11 +105,42 @@ def test_a_resumed_run_goes_on_as_if_never_stopped():
 
 def test_a_stop_that_comes_into_a_sample_ends_it():
     engine, host = ToyEngine(), ToyHost()
-    host.should_stop = lambda: len(engine.tokens) > 20
+    host.should_stop = lambda: engine.step == 10 and 20 < engine.drawn < 100
     reason, _, _ = train(RUN.replace(sample_every=10), engine, host)
-    assert (reason, host.of("sample")) == ("stopped", [])
+    assert (reason, [event["step"] for event in host.of("sample")]) == ("stopped", [0])
     assert engine.step == host.saves[-1][2]["step"] == 10
-    assert len(engine.tokens) < 30
+    assert engine.drawn < 30
+
+
+FILMED = RUN.replace(steps=120, sample_every=1000)
+
+
+def test_a_film_has_frames_from_noise_to_words():
+    _, _, host = train(FILMED)
+    film = host.saves[-1][2]["film"]
+    assert [step for step, _ in film] == [0, 10, 30, 100] == [event["step"] for event in host.of("sample")][:-1]
+    texts = [event["text"] for event in host.of("sample")]
+    # The last character of a frame may be cut.
+    assert all(len(film[i][1]) <= FRAME_BYTES and texts[i].startswith(film[i][1][:-1]) for i in range(4))
+    assert len(texts[-1]) > FRAME_BYTES
+    assert [save[2]["film"][-1:] for save in host.saves if save[0] == "last"][:2] == [[], film[1:2]]
+    assert train(FILMED.replace(sample_every=0))[2].saves[-1][2]["film"] == []
+    made = [step for step in range(100_001) if in_film(step)]
+    assert made == [0, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000]
+    assert [frame_after(step) for step in made[:-1]] == made[1:] and frame_after(299) == 300
+    assert [frames_until(steps) for steps in (0, 9, 10, 1500, 100_000)] == [1, 1, 2, 6, 10]
+
+
+@pytest.mark.parametrize("step", [0, 30, 57])
+def test_a_stop_that_comes_into_a_frame_costs_the_film_nothing(step):
+    _, whole, straight = train(FILMED)
+    engine, host = ToyEngine(), ToyHost()
+    host.should_stop = lambda: engine.step >= step and (not in_film(step) or 20 < engine.drawn < 100)
+    assert train(FILMED, engine, host)[0] == "stopped"
+    saved = Progress.from_dict(host.saves[-1][2])
+    assert step <= engine.step < 100 and [frame[0] for frame in saved.film] == [s for s in (0, 10, 30) if s < step]
+    _, resumed, again = train(FILMED, engine, ToyHost(), saved)
+    assert resumed.value == whole.value and again.saves[-1][2] == straight.saves[-1][2]
 
 
 @pytest.mark.parametrize("tick, parts", [(0.04, [1] * 8), (0.002, [1, 7]), (0.0, [1, 7])])
@@ -222,17 +254,20 @@ class Clocked(ToyEngine):
 
 
 def test_samples_take_a_tenth_of_the_time_and_one_is_always_at_the_end():
-    """Steps take a second each, and a text ten."""
-    for every, on_the_way in ((0, []), (20, [20, 100, 180]), (100, [100, 200]), (5, [5, 90, 180])):
+    """Steps take a second each, and a text ten. The film's frames are never left out; all but the first are short."""
+    film = [0, 10, 30, 100]
+    for every, on_the_way in ((0, []), (20, [*film, 200]), (100, [*film, 200]), (5, [*film, 195])):
         engine, host = Clocked(), ToyHost()
         host.now = lambda: engine.step + engine.bytes / 32  # noqa: B023
         train(RUN.replace(steps=205, sample_every=every, eval_every=5), engine, host)
         assert [event["step"] for event in host.of("sample")] == [*on_the_way, 205]
+        lengths = [len(event["text"]) for event in host.of("sample") if event["step"] in film[1:]]
+        assert all(length <= FRAME_BYTES for length in lengths)
         assert len(host.of("eval")) == 41  # what decides on a run is never left out
     engine, host = Clocked(), ToyHost()
     host.now = lambda: engine.bytes / 3200  # a tenth of a second each, and steps take none
     train(RUN.replace(steps=100, sample_every=10), engine, host)
-    assert [event["step"] for event in host.of("sample")] == [10, 20, 30, 40, 50, 60, 100]
+    assert [event["step"] for event in host.of("sample")] == [0, 10, 20, 30, 40, 50, 100]
 
 
 def test_what_is_saved_does_not_depend_on_the_clock():
@@ -247,7 +282,7 @@ def test_what_is_saved_does_not_depend_on_the_clock():
     for changes, reason, end in (({}, "finished", 60), ({"steps": 500, "patience": 2}, "early-stop", 80)):
         fast, slow = hosted(0.0, **changes), hosted(1.0, **changes)
         assert fast[0] == slow[0] == reason
-        assert fast[1] == list(range(10, end + 1, 10)) and slow[1] == [10, end]
+        assert fast[1] == list(range(0, end + 1, 10)) and slow[1] == [0, 10, 30, end]
         assert fast[2] == slow[2]
         assert all(bool(saved["sample"]) == (saved["step"] == end) for *_, saved in fast[2])
         best = ["best"] if reason == "finished" else []
@@ -342,10 +377,10 @@ def test_a_validation_loss_that_is_no_number_is_a_divergence():
 
 def test_logits_that_are_no_numbers_are_a_divergence():
     engine, host = ToyEngine(), ToyHost()
-    engine.logits = lambda: [math.nan] * 256
-    with pytest.raises(Diverged, match="step 30 because the model's logits are not finite"):
+    engine.logits = lambda: [math.nan if engine.step else 0.0] * 256
+    with pytest.raises(Diverged, match="step 10 because the model's logits are not finite"):
         train(RUN.replace(sample_every=30), engine, host)
-    assert host.saves[-1][2]["step"] < 30
+    assert host.saves[-1][2]["step"] < 10
 
 
 def test_an_infinite_gradient_stops_before_its_weights_are_saved():

@@ -45,8 +45,8 @@ def test_an_assembled_corpus_is_the_pinned_text(name: str, size: int) -> None:
 
 
 @pytest.mark.usefixtures("shared_cache")
-def test_shakespeare_is_the_default_and_reads_like_plays() -> None:
-    text = load_corpus().text.decode("ascii")
+def test_shakespeare_reads_like_plays() -> None:
+    text = load_corpus("shakespeare").text.decode("ascii")
     assert text.startswith("HAMLET, PRINCE OF DENMARK\n\nACT I.\n\nSCENE I. Elsinore.")
     assert text.endswith("To part the glories of this happy day.\n\n[Exeunt.]\n")
     assert re.findall(r"^ACT (.*)\.$", text, re.M) == ["I", "II", "III", "IV", "V"] * len(FAMOUS_PLAYS)

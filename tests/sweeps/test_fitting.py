@@ -48,7 +48,9 @@ def given(law):
 def test_the_numbers_in_core_are_those_that_the_table_gives(law):
     known, runs, plain = law
     made = fit(runs, **given(law))
-    assert list(made.sizes) == list(known.sizes) == ["tiny", "small", "medium", "large", "xl", "huge"][: len(known.sizes)]
+    assert (
+        list(made.sizes) == list(known.sizes) == ["tiny", "small", "medium", "large", "xl", "huge"][: len(known.sizes)]
+    )
     assert len(known.sizes) == (6 if known is plain else 5)
     assert max(abs(predicted(made, run) / predicted(known, run) - 1) for run in runs) < 1e-3
 

@@ -21,6 +21,7 @@ from tinygpt.core.config import validates
 from tinygpt.core.corpus import check_corpus
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.presets import EXERCISES
 from tinygpt.core.tasks import is_task
 from tinygpt.engines.machine import cores
 from tinygpt.engines.select import EngineChoice, make_engine, settle
@@ -54,7 +55,7 @@ def execute(job: Job, output: Output) -> None:
     texts = open_texts(first, output, remedy=OF_CONFIG if job.folder is None else OF_RESUMED)
     choice = settle(job.settings.engine, first.run).choice
     known = with_texts(first, texts)
-    plan = replace(job.settings.plan, train_bytes=0 if is_task(first.data.name) else len(texts.train))
+    plan = replace(job.settings.plan, train_bytes=EXERCISES if is_task(first.data.name) else len(texts.train))
     settings = replace(job.settings, plan=plan, data=known.data, validation=known.validation, engine=choice)
     work = prepared_work(settings, texts, job.jobs)
     device = described_engine(plan, work.engine)

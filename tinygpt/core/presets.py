@@ -116,6 +116,12 @@ def recipe_names() -> list[str]:
     return [recipe.name for recipe in RECIPES]
 
 
+# Lengths of a text that stand for its kind. The lines of a task may all be of one length, and windows side by side would
+# begin at the same place of each: they are drawn at random.
+EXERCISES = 0
+SHORT = 1
+
+
 def tuned(name: str, recipe: str, train_bytes: "int | None" = None) -> "dict[str, str | float]":
     """All settings that a preset and a recipe state, by name, for a text of that length (None: a long one)."""
     if recipe not in recipe_names():
@@ -129,6 +135,8 @@ def tuned(name: str, recipe: str, train_bytes: "int | None" = None) -> "dict[str
             enough, instead_of_that = chosen.short_texts.get(name, (0, {}))
             if train_bytes is not None and train_bytes < enough:
                 settings.update(instead_of_that)
+            if train_bytes == EXERCISES and "windows" in settings:
+                settings["windows"] = "random"
             return settings
     raise TinyGPTError(f"there is no preset '{name}'{instead(name, preset_names())}")
 
@@ -175,5 +183,5 @@ def adapting(base: RunConfig, lora: LoraConfig) -> RunConfig:
 
 def fine_tuning(model: ModelConfig, recipe: str) -> RunConfig:
     """A run that begins with a trained model: as the preset of its size, but gentle with what the weights know."""
-    train = preset(preset_like(model), recipe, 0).train  # texts to learn besides are short
+    train = preset(preset_like(model), recipe, SHORT).train  # texts to learn besides are short
     return RunConfig(model, train.replace(warmup=min(100, train.steps // 10), **FINE_TUNING))

@@ -17,6 +17,7 @@ from tinygpt.core.corpus import check_corpus
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.look.watch import Watcher
+from tinygpt.core.presets import EXERCISES
 from tinygpt.core.tasks import is_task
 from tinygpt.core.train.exam import exam_of
 from tinygpt.core.train.host import Host
@@ -70,8 +71,8 @@ class Job:
         return State(0, self.base.state.w, tables=self.base.state.tables)
 
     def fitted(self, texts: Texts) -> Job:
-        """To the texts, once they are open. What tells something of prose tells nothing of a task."""
-        length = 0 if is_task(self.settings.data.name) else len(texts.train)
+        """To the texts, once they are open."""
+        length = EXERCISES if is_task(self.settings.data.name) else len(texts.train)
         return replace(self, settings=self.settings.for_text(length, self.free), free=frozenset())
 
     def below(self) -> State | None:

@@ -10,6 +10,7 @@ python -m tinygpt.site generate    only writes what Python knows
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -31,8 +32,9 @@ from tinygpt.core.hub.reading import DEFAULT_BUDGET
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, preset
+from tinygpt.core.presets import DEFAULT_CORPUS, DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, preset
 from tinygpt.core.tab.measure import PRESET
+from tinygpt.data.corpus import Corpus
 from tinygpt.engines.shipped import python_files
 from tinygpt.engines.typescript import GENERATED, write_generated
 from tinygpt.serve.headers import HEADERS_FILE, allow_inline
@@ -59,7 +61,8 @@ INPUTS = (
     "tinygpt/engines/typescript.py",
     "tinygpt/store/bundled/models/*",
 )
-BUNDLED = ("shakespeare", "moby-dick")  # the default first
+BUNDLED = ("shakespeare", DEFAULT_CORPUS, "moby-dick")  # what is there at once first
+PACKED = ".gz"  # of the texts' files: not every host compresses what it serves
 FIGURES = ROOT / "docs" / "figures"
 SPEEDS = (("browser.json", "wasm"), ("chromium-gpu.json", "webgpu"))  # what our machines do in a browser
 KERNELS = WEB / "public" / "kernels"
@@ -114,20 +117,34 @@ def corpus_facts(name: str) -> dict[str, Any]:
     from tinygpt.data import corpus_info, load_corpus
     from tinygpt.data.survey import survey
 
-    info, text = corpus_info(name), load_corpus(name).text
+    info, corpus = corpus_info(name), load_corpus(name)
+    text = whole_text(corpus)
     return {
         "name": name,
         "title": info.title,
         "description": info.description,
         "file": addressed(corpus_file(name), text),
         "bytes": len(text),
-        "sha256": hashlib.sha256(text).hexdigest(),
+        "sha256": corpus.sha256,
+        "valFraction": val_fraction(corpus),
         "survey": survey(text),
     }
 
 
 def corpus_file(name: str) -> str:
-    return f"corpora/{name}.txt"
+    return f"corpora/{name}.txt{PACKED}"
+
+
+def whole_text(corpus: Corpus) -> bytes:
+    """What is held out is at its end, as the page divides texts."""
+    return corpus.text + (corpus.held_out or b"")
+
+
+def val_fraction(corpus: Corpus) -> float:
+    """The setting with which the page holds out what the source holds out."""
+    if corpus.held_out is None:
+        return TrainConfig().val_fraction
+    return (len(corpus.held_out) + 0.5) / len(whole_text(corpus))  # a half, so that no rounding makes it a byte less
 
 
 def speed_facts(file: str, engine: str) -> dict[str, Any]:
@@ -153,7 +170,7 @@ def generate() -> None:
     (GENERATED / "kernels.json").write_text(json.dumps(compiled), encoding="utf-8")
     (WEB / "public" / "corpora").mkdir(parents=True, exist_ok=True)
     for name in BUNDLED:
-        (WEB / "public" / corpus_file(name)).write_bytes(load_corpus(name).text)
+        (WEB / "public" / corpus_file(name)).write_bytes(gzip.compress(whole_text(load_corpus(name)), mtime=0))
     write_models(WEB / "public")
 
 

@@ -14,6 +14,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.optimizers import slot_names
 from tinygpt.core.presets import cut_short, preset, preset_names
+from tinygpt.core.train.film import FRAME_BYTES, frames_until
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ NEXT_TAKES, NEXT_SHARE = 3.0, 0.1
 WORSE = 1.03  # a size that is foretold this much worse than the best so far is the last that is measured
 VALIDATED_BYTES = 32768  # of a validation, at least: less would leave too much to chance
 VALIDATIONS, VALIDATED_SHARE = 10, 0.1  # so many on the way, unless they would take more than this share of the time
-# One sample at the start and so many on the way within this share of the time. On slow machines they are shorter, down
-# to so many bytes, before they are fewer.
-SAMPLES, SAMPLED_SHARE, SHORTEST_SAMPLE = 4, 0.05, 40
+# The film's frames and up to so many samples besides take this share of the time. On slow machines both are shorter,
+# down to so many bytes, before samples are fewer; frames are never fewer.
+SAMPLES, SAMPLED_SHARE, SHORTEST_SAMPLE, SHORTEST_FRAME = 4, 0.05, 40, 8
 SAVED_PER_SECOND = 2e8  # bytes: what a disk is trusted with. A validation may leave two checkpoints.
 FEWEST_STEPS = 20  # of which anything can be foretold
 SHORTER = 0.8  # where a text would only be learned by heart, runs that are shorter by this factor are considered
@@ -41,8 +42,11 @@ DROPOUTS = (0.0, 0.15)
 LARGEST_BATCH = 4  # times the recipe's: larger ones were not tried
 
 # A run that fits the time. Of that, aside from its steps, the seconds that validations and samples take on the way and
-# at its end; all_steps: as many as there is time for; sampled: the bytes of a sample before the end, 0: there is none.
-Option = namedtuple("Option", ("preset", "run", "prediction", "speed", "aside", "end", "all_steps", "sampled"))
+# at its end; all_steps: as many as there is time for; sampled: the bytes of a sample on the way, 0: there is none;
+# frame: those of a frame of the film; film: the seconds of all its frames.
+Option = namedtuple(
+    "Option", ("preset", "run", "prediction", "speed", "aside", "end", "all_steps", "sampled", "frame", "film")
+)
 # text: its TextFacts; names: presets to choose from, smallest first; stated: settings that are not to
 # be chosen; sample_bytes: the length of a sample.
 Asked = namedtuple("Asked", ("text", "val_bytes", "names", "stated", "sample_bytes"))
@@ -71,16 +75,18 @@ def fitted(name: str, run: "RunConfig", speed: "Speed", seconds: float, asked: A
     left = (1.0 - MARGIN) * seconds - speed.start - end
     each = validation + 2 * saving
     validations = min(VALIDATIONS, max(0, int(VALIDATED_SHARE * left / each)))
-    samples, sampled = samples_within(SAMPLED_SHARE * left, speed.byte, asked)
+    frames = frames_until(max(0, int(left / speed.step)))
+    frame, samples, sampled = samples_within(SAMPLED_SHARE * left, frames, speed.byte, asked)
     aside = validations * each + samples * sampled * speed.byte
-    all_steps = int((left - aside) / speed.step)
+    film = frames * frame * speed.byte
+    all_steps = int((left - film - aside) / speed.step)
     best = None
     steps = all_steps
     while steps >= FEWEST_STEPS:
         changes: dict[str, float] = {
             "steps": steps,
             "eval_every": -(-steps // (validations + 1)),
-            "sample_every": -(-steps // samples) if samples else 0,
+            "sample_every": -(-steps // max(1, samples)),
             "checkpoint_every": 0,
         }
         better = False
@@ -90,21 +96,23 @@ def fitted(name: str, run: "RunConfig", speed: "Speed", seconds: float, asked: A
             shaped = cut_short(run, changes)
             prediction = predict(LAWS, name, shaped, asked.text)
             if best is None or prediction.loss < best.prediction.loss:
-                best, better = Option(name, shaped, prediction, speed, aside, end, all_steps, sampled), True
+                written = sampled, frame, film
+                best, better = Option(name, shaped, prediction, speed, aside, end, all_steps, *written), True
         if not better:
             break
         steps = int(SHORTER * steps)
     return best
 
 
-def samples_within(seconds: float, byte: float, asked: Asked) -> tuple[int, int]:
-    """How many samples there are before the end, the one at the start among them, and the bytes of each."""
+def samples_within(seconds: float, frames: int, byte: float, asked: Asked) -> tuple[int, int, int]:
+    """The bytes of each of the film's frames, how many samples there are besides, and the bytes of each of them."""
     if asked.stated.get("sample_every") == 0:
-        return 0, 0
+        return 0, 0, 0
     affordable = int(seconds / max(byte, 1e-9))
-    shortest = min(SHORTEST_SAMPLE, asked.sample_bytes)
-    samples = max(1, min(SAMPLES + 1, affordable // shortest))  # the first one in any case: that at the end is longer
-    return samples, min(asked.sample_bytes, max(shortest, affordable // samples))
+    frame = min(FRAME_BYTES, asked.sample_bytes, max(SHORTEST_FRAME, affordable // frames))
+    affordable = max(0, affordable - frames * frame)
+    samples = min(SAMPLES, affordable // min(SHORTEST_SAMPLE, asked.sample_bytes))
+    return frame, samples, min(asked.sample_bytes, affordable // samples) if samples else 0
 
 
 class Survey:

@@ -5,6 +5,7 @@ from collections import namedtuple
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.engine.rate import Rate
 from tinygpt.core.ops.record import RING
+from tinygpt.core.train.film import FRAME_BYTES, frames_until
 from tinygpt.core.train.trainer import SAMPLE_SECONDS, SAMPLE_SHARE
 from tinygpt.core.write.sampler import generate
 
@@ -58,10 +59,12 @@ def duration(run: "RunConfig", first: int, validating: bool, speed: Speed) -> fl
     training = (train.steps - first) * speed.step
     validations = times_due(first, train.steps, train.eval_every) if validating else 0
     validation = validations * train.eval_batches * speed.batch
-    sample = SampleConfig().tokens * speed.byte
+    sample, film = SampleConfig().tokens * speed.byte, 0.0
+    if train.sample_every:
+        film = (frames_until(train.steps) - frames_until(first)) * FRAME_BYTES * speed.byte
     on_the_way = (times_due(first, train.steps, train.sample_every) - 1) * sample
     most = max(SAMPLE_SECONDS, SAMPLE_SHARE * (training + validation)) + sample
-    return float(speed.start + training + validation + min(on_the_way, most) + sample)
+    return float(speed.start + training + validation + film + min(on_the_way, most) + sample)
 
 
 def times_due(first: int, last: int, every: int) -> int:

@@ -22,11 +22,13 @@ class Pace:
 
     def __init__(self, now: float, deadline: float, option: "Option") -> None:
         steps = option.run.train.steps
-        self.deadline = deadline - option.end
+        self.deadline = deadline - option.end - option.film
         self.until = self.deadline - MARGIN * (deadline - now)
+        self.film = option.film  # seconds that are set aside for frames that are still to come
         self.aside = option.aside / steps  # seconds per step of validations and samples on the way
         self.most = int(MOST * steps) if steps == option.all_steps else steps
-        self.sampled: int = option.sampled  # bytes of a sample before the run's end; 0: there is none
+        self.sampled: int = option.sampled  # bytes of a sample on the way; 0: there is none
+        self.frame: int = option.frame  # bytes of a frame of the film
         self.changed = 0  # the step of the last change; 0: there was none yet
         self.began = 0.0  # when the first block had ended: it also waits for what is made once
         self.steps = 0  # since then
@@ -41,6 +43,15 @@ class Pace:
         self.steps += steps
         self.seconds += seconds
         self.lately.add(steps, seconds)
+
+    def filmed(self, seconds: float) -> None:
+        """A frame was made. Most are at the run's start: what they take says nothing about later steps."""
+        planned = min(seconds, self.film)
+        self.film -= planned
+        self.deadline += planned
+        self.until += planned
+        if self.began:
+            self.began += seconds
 
     def fitting(self, train: "TrainConfig", step: int, now: float) -> int:
         """How many steps the run should have."""

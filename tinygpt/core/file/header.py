@@ -40,6 +40,7 @@ RUN_KEYS = (
     "bestVal",
     "validation",
     "sample",
+    "film",
     "tokensSeen",
     "rng",
     "data",
@@ -87,6 +88,7 @@ def encode_run(
         "bestVal": progress.best_val,
         "validation": encode_validation(progress),
         "sample": progress.sample[:SAMPLE_CHARACTERS],
+        "film": [list(frame) for frame in progress.film],
         "tokensSeen": progress.tokens_seen,
         "rng": {"generator": GENERATOR, "seed": config.train.seed, "step": progress.step},
         "data": data,
@@ -202,7 +204,20 @@ class Decoder:
         progress.best_right = self.understood("validation.bestRight", validation.get("bestRight"), as_count)
         progress.history = LossHistory(self.history(state_step))
         progress.sample = self.top("sample", as_text, "")
+        progress.film = self.film(state_step)
         return progress
+
+    def film(self, last_step: int) -> "list[list[Any]]":
+        frames: list[list[Any]] = []
+        stated = self.top("film", as_list, [])
+        for frame in stated:
+            step, text = frame if isinstance(frame, list) and len(frame) == 2 else (None, None)
+            step, text = as_count(step), as_text(text)
+            if step is not None and text is not None and (frames[-1][0] if frames else -1) < step <= last_step:
+                frames.append([step, text])
+        if len(frames) < len(stated):
+            self.left_out.append(f"{len(stated) - len(frames)} of {len(stated)} frames of film")
+        return frames
 
     def history(self, last_step: int) -> list[tuple[int, float]]:
         """Points as [step, loss], as {"step", "train" or "loss"}, or as bare losses spread over the run."""

@@ -85,6 +85,8 @@ def request_of(option: Option, text: TextFacts, deadline: float) -> "dict[str, A
             "end": option.end,
             "allSteps": option.all_steps,
             "sampled": option.sampled,
+            "frame": option.frame,
+            "film": option.film,
         },
     }
 
@@ -96,7 +98,7 @@ class Timed:
         self.deadline = budget["deadline"]
         self.text = TextFacts(*budget["text"])
         prediction = Prediction(*budget["prediction"])
-        times = budget["aside"], budget["end"], budget["allSteps"], budget["sampled"]
+        times = [budget[key] for key in ("aside", "end", "allSteps", "sampled", "frame", "film")]
         self.option = Option(name, run, prediction, None, *times)
 
     def pace(self, now: float) -> Pace:

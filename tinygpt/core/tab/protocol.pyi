@@ -26,6 +26,7 @@ class RunConfig(TypedDict):
     lora: NotRequired[Changes]  # of adapters
 
 Point = tuple[int, float]  # step, loss
+Frame = tuple[int, str]  # step, what was written
 
 # --- what is computed: core/plan makes it, a player takes it
 
@@ -195,6 +196,7 @@ class Progress(TypedDict):  # core/run/progress.py
     validation_due: bool
     history: list[Point]
     sample: str
+    film: list[Frame]
 
 class AdapterName(TypedDict):  # What adapters are called, and the sha256 of the weights that they are for
     name: str
@@ -322,6 +324,7 @@ class KeptRecord(TypedDict):  # What a checkpoint's record says; JavaScript adds
     history: list[Point]
     validations: list[Point]
     sample: str
+    film: list[Frame]
     config: RunConfig
     parameters: int
     engine: EngineName
@@ -407,6 +410,8 @@ class ChosenBudget(TypedDict):  # What a run needs to know to end on time
     end: float
     allSteps: float
     sampled: float
+    frame: float
+    film: float
 
 class ChosenRequest(TypedDict):
     preset: str
@@ -816,9 +821,10 @@ class SiteCorpus(TypedDict):
     name: str
     title: str
     description: str
-    file: str  # under the site's root
+    file: str  # under the site's root, packed by gzip
     bytes: int
     sha256: str
+    valFraction: float
     survey: Survey
 
 class SiteDataset(TypedDict):  # A Hugging Face dataset that the catalog names

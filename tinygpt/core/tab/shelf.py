@@ -175,7 +175,7 @@ class Keeping:
         record["tokens"] = progress.tokens_seen
         record["history"] = [list(point) for point in progress.history.points]
         record["validations"] = [point for point in self.validations if point[0] <= step]
-        record["sample"] = progress.sample
+        record["sample"], record["film"] = progress.sample, [list(frame) for frame in progress.film]
         record.update(facts)
         stay = self.snapshots
         if self.wants_snapshot(step):

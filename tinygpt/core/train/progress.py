@@ -64,6 +64,7 @@ class Progress:
         self.validation_due = False  # that of this very step: a stop came before its end
         self.history = LossHistory()
         self.sample = ""
+        self.film: list[list[Any]] = []  # [step, text], see film.py
 
     def as_dict(self) -> "dict[str, Any]":
         """Plain values for a file's header; `from_dict` takes them back."""
@@ -79,6 +80,7 @@ class Progress:
             "validation_due": self.validation_due,
             "history": [[step, loss] for step, loss in self.history.points],
             "sample": self.sample,
+            "film": [list(frame) for frame in self.film],
         }
 
     @classmethod

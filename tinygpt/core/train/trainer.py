@@ -10,6 +10,7 @@ from tinygpt.core.optimizers.schedule import learning_rate
 from tinygpt.core.text import decode
 from tinygpt.core.train.blocks import Blocks
 from tinygpt.core.train.exam import ON_THE_WAY, Exam, exam_facts
+from tinygpt.core.train.film import FRAME_BYTES, frame_after, in_film
 from tinygpt.core.train.host import Block, Host, due
 from tinygpt.core.train.progress import Progress, is_better
 from tinygpt.core.train.validation import validate
@@ -59,6 +60,7 @@ class Trainer:
         self.train_bytes = train_bytes
         self.val_bytes = val_bytes
         self.validating = validates(config, val_bytes)
+        self.frame_bytes = FRAME_BYTES if pace is None else pace.frame
         self.progress = progress or Progress()
         self.sample_prompt = sample_prompt
         self.sample_settings = sample_settings or SampleConfig()
@@ -102,8 +104,8 @@ class Trainer:
         progress.sample = ""  # it was written at an earlier end of the run
         if progress.step == 0:
             await self.save("last")
-            if self.pace is not None and self.pace.sampled:
-                await self.sample(False)  # a run in a given time shows at once what it begins with
+        if self.frame_due():  # the first one, or one that a stop came into
+            await self.sample(False)
         while progress.step < self.config.train.steps or progress.validation_due:
             stopping = not progress.validation_due and await self.train_block()
             last = progress.step >= self.config.train.steps
@@ -140,8 +142,8 @@ class Trainer:
         elif last and self.exam is not None:
             await self.examine(self.exam, last)
         ends = last or self.out_of_patience()
-        sampling = ends or (due(progress.step, train.sample_every) and await self.engine.agree(self.affords_a_sample()))
-        if sampling and not stopping:
+        sampling = due(progress.step, train.sample_every) and await self.engine.agree(self.affords_a_sample())
+        if (ends or sampling or self.frame_due()) and not stopping:
             await self.sample(ends)
             stopping = await self.stops()
         if best:
@@ -165,6 +167,8 @@ class Trainer:
         for every in (validate_every, train.sample_every, train.checkpoint_every, self.keep_every, watch_every):
             if every:
                 steps = min(steps, every - step % every)
+        if train.sample_every:
+            steps = min(steps, frame_after(step) - step)
         if self.pace is not None and step < train.warmup:
             steps = min(steps, train.warmup - step)
         return steps
@@ -204,7 +208,8 @@ class Trainer:
             return False
         if self.validates_at(step) and self.batch_rate.fitting(HEARD, train.eval_batches) < train.eval_batches:
             return False  # it is long, or nobody knows: a stop must be heard in its midst
-        samples = due(step, train.sample_every) and self.affords_a_sample()
+        frame = train.sample_every > 0 and in_film(step)
+        samples = frame or (due(step, train.sample_every) and self.affords_a_sample())
         return not samples and not host.checkpoint_due(step, train.checkpoint_every)
 
     async def watch(self, watcher: "Watcher", step: int) -> None:
@@ -326,28 +331,42 @@ class Trainer:
         self.host.emit(event)
         return int(result.hits[:ON_THE_WAY].count(True))
 
+    def frame_due(self) -> bool:
+        progress = self.progress
+        made = bool(progress.film) and progress.film[-1][0] == progress.step
+        return self.config.train.sample_every > 0 and in_film(progress.step) and not made
+
     def affords_a_sample(self) -> bool:
         return self.sampling <= max(SAMPLE_SECONDS, SAMPLE_SHARE * (self.host.now() - self.began))
 
     async def sample(self, ends: bool) -> None:
         """Let the model write. A text that a stop comes into is dropped.
 
-        Checkpoints keep the sample of the run's end only: whether there is one on the way depends on the clock, and
-        equal runs must give equal files.
+        Checkpoints keep the film's frames and the sample of the run's end. Whether there is another on the way, and
+        whether a frame is longer than it must be, depends on the clock, and equal runs must give equal files.
         """
         host, prompt, settings = self.host, self.sample_prompt, self.sample_settings
-        if self.pace is not None and not ends:
-            settings = settings.replace(tokens=min(settings.tokens, self.pace.sampled or settings.tokens))
+        frame = self.frame_due()
+        if not ends:
+            most = settings.tokens if self.pace is None else self.pace.sampled
+            if frame and not await self.engine.agree(self.affords_a_sample()):
+                most = 0
+            settings = settings.replace(tokens=min(settings.tokens, max(most, self.frame_bytes if frame else 1)))
         began = host.now()
         go_on = lambda made: not host.should_stop()  # noqa: E731
         try:
             made = await generate(self.engine, self.config.model.ctx, prompt, settings, (), go_on, host.now)
         except NotFinite:
             raise self.diverged(self.progress.step, "the model's logits are not finite") from None
-        self.sampling += host.now() - began
+        took = host.now() - began
+        self.sampling += took
+        if frame and self.pace is not None:
+            self.pace.filmed(took)
         if host.should_stop():
             return
         text = decode(made)
+        if frame:
+            self.progress.film.append([self.progress.step, decode(made[: self.frame_bytes])])
         if ends:
             self.progress.sample = text
         self.host.emit({"event": "sample", "step": self.progress.step, "text": text})

@@ -5,7 +5,9 @@ import type { Knob, RunConfig, Site, SiteCorpus, SiteDataset, SitePreset } from 
 export type { SiteCorpus, SiteDataset, SitePreset };
 
 const facts = stated as unknown as Site;
-export const site = { ...facts, corpus: facts.corpora[0]! }; // the default
+const [corpus, larger] = facts.corpora;
+/** The text that is there at once, and the default one, which takes a while to fetch. */
+export const site = { ...facts, corpus: corpus!, larger: larger! };
 
 export function knob(section: Knob["section"], name: string): Knob {
   const found = site.knobs.find((row) => row.section === section && row.name === name);

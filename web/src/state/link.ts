@@ -15,7 +15,7 @@ export function linkOf(setup: Setup): string {
   say("recipe", setup.recipe, site.defaultRecipe);
   say("steps", setup.steps);
   for (const { name } of settings) say(name, setup.values[name]);
-  if (setup.source === "corpus") say("text", setup.corpus.name, site.corpus.name);
+  if (setup.source === "corpus") say("text", setup.corpus.name);
   if (setup.source === "hub") {
     say("dataset", setup.hub.known?.name ?? setup.hub.dataset);
     for (const part of HUB_PARTS) say(part, setup.hub[part]);

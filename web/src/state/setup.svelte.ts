@@ -1,7 +1,7 @@
 // What the user has chosen for the next run, wherever on the page: size, text, engine, settings.
 import { corpus } from "../lib/corpus";
 import type { OwnText } from "../lib/owntext";
-import { knob, presetNamed, site } from "../lib/site";
+import { knob, presetNamed, site, type SiteCorpus } from "../lib/site";
 import { defaultEngine, type Changes, type EngineName, type Knob, type RunConfig } from "../worker/protocol";
 import type { Hub } from "./hub.svelte";
 import type { Learnt, Machine, Values } from "./kinds";
@@ -20,7 +20,8 @@ export class Setup {
   chosen = $state(site.defaultPreset); // the preset, or the model in hand
   recipe = $state(site.defaultRecipe);
   source = $state<Source>("corpus");
-  corpus = $state.raw(site.corpus);
+  #corpus = $state.raw(site.corpus);
+  #chosenCorpus = false;
   pasted = $state("");
   own = $state.raw<OwnText | null>(null); // instead of what is pasted
   values = $state<Values>({});
@@ -56,6 +57,26 @@ export class Setup {
 
   constructor(run: Run) {
     this.run = run;
+  }
+
+  get corpus(): SiteCorpus {
+    return this.#corpus;
+  }
+
+  set corpus(chosen: SiteCorpus) {
+    this.#corpus = chosen;
+    this.#chosenCorpus = true;
+  }
+
+  /** The larger text becomes the default as soon as it is here. */
+  async fetchLarger(): Promise<void> {
+    const found = await corpus(site.larger).catch(() => null);
+    if (found && !this.#chosenCorpus) this.#corpus = site.larger;
+  }
+
+  /** How much of the text is held out, where its source says so. */
+  get textChanges(): Changes {
+    return this.source === "corpus" && !this.goingOn ? { val_fraction: this.corpus.valFraction } : {};
   }
 
   get hub(): Hub {
@@ -129,7 +150,7 @@ export class Setup {
   changes(): Changes {
     const fixed = site.knobs.filter((knob) => knob.section !== "sample" && this.fixes(knob)).map(({ name }) => name);
     const stated = Object.fromEntries(filled(this.values).filter(([name]) => !fixed.includes(name)));
-    return { ...stated, steps: this.steps ?? this.usualSteps };
+    return { ...this.textChanges, ...stated, steps: this.steps ?? this.usualSteps };
   }
 
   /** The adapter's settings. */
