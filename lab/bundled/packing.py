@@ -1,4 +1,4 @@
-"""From the folder of a finished run to a model that comes with the package: its file in float16, and its card.
+"""From the folder of a finished run to a bundled model: its file with compact weights, and its card.
 
 Everything a card says of the model is measured here, on the file as it is packed.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.bundled.copying import LOOKED_AT, copied
-from lab.bundled.table import command_line, plan_of, require_planned
+from lab.bundled.table import Planned, command_line, plan_of, require_planned
 from tinygpt.cli.commands.evaluate import score, work_of
 from tinygpt.cli.corpora import open_texts
 from tinygpt.cli.models import on_engine
@@ -38,7 +38,6 @@ from tinygpt.store.formats.plain_json import plain
 from tinygpt.store.naming import best_of
 from tinygpt.store.runs import RunFolder
 
-DTYPE = "float16"
 SHOWN = 600  # bytes of the sample that the card has
 CURVE_POINTS = 120
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -55,10 +54,11 @@ def pack(run: Path, name: str, choice: EngineChoice, output: Output) -> zoo.Card
     require_planned(name, settings)
     plan = plan_of(name)
     texts = open_texts(settings, output, remedy=OF_MEASURED)
+    dtype = Planned.dtype if plan is None else plan.dtype
     zoo.FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=zoo.FOLDER, prefix=".") as beside:
         file, card_file = Path(beside, f"{name}.tinygpt"), Path(beside, f"{name}.json")
-        save_tinygpt(file, load_tinygpt(best_of(folder).path), include_optimizer=False, dtype=DTYPE)
+        save_tinygpt(file, load_tinygpt(best_of(folder).path), include_optimizer=False, dtype=dtype)
         packed = load_tinygpt(file)
         card = {
             "name": name,
@@ -67,7 +67,7 @@ def pack(run: Path, name: str, choice: EngineChoice, output: Output) -> zoo.Card
             **run_facts(folder, packed),
             "parameters": parameter_count(packed.config.model),
             "bytes": file.stat().st_size,
-            "dtype": DTYPE,
+            "dtype": dtype,
             "weights_sha256": state_sha256(packed.state),
             **measured(packed, settings, texts, choice),
             "curve": curve(folder),

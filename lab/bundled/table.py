@@ -22,6 +22,7 @@ class Planned:
     data: str
     changes: dict[str, Any] = field(default_factory=dict)  # settings of the model and of training, over the preset's
     recipe: str = "modern"
+    dtype: str = "int8"  # what its weights are packed in
 
     def settings(self) -> TrainSettings:
         settings = TrainSettings.of_preset(self.preset, self.recipe)

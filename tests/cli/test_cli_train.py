@@ -43,7 +43,8 @@ def test_the_folder_is_complete(straight_run: Path, text_file: Path) -> None:
     (session,) = metrics(straight_run, "session")
     assert (session["from"], session["step"]) == (0, 60) and session["seconds"] > 0
     assert session["device"].startswith("native C++")
-    assert re.findall(r"^──── step (\d+) ────$", (straight_run / "samples.txt").read_text(), re.M) == ["20", "40", "60"]
+    sampled = re.findall(r"^──── step (\d+) ────$", (straight_run / "samples.txt").read_text(), re.M)
+    assert sampled == ["0", "10", "20", "30", "40", "60"]  # the film's and those of --sample-every
     assert (straight_run / "loss.png").read_bytes().startswith(b"\x89PNG")
     last = load_tinygpt(straight_run / "checkpoints/last.tinygpt")
     assert last.state.step == 60 and last.backend == "native" and last.data["name"] == text_file.name
@@ -218,7 +219,7 @@ def test_runs_are_numbered(text_file: Path, tmp_path: Path, monkeypatch: pytest.
 def test_json_lines_are_all_of_stdout(text_file: Path, tmp_path: Path) -> None:
     result = train(text_file, tmp_path / "run", "--json", steps=20)
     events = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [event["event"] for event in events[:3]] == ["start", "checkpoint", "step"]
+    assert [event["event"] for event in events[:4]] == ["start", "checkpoint", "sample", "step"]
     assert events[-1]["event"] == "end" and events[-1]["reason"] == "finished" and events[-1]["step"] == 20
     losses = [event["loss"] for event in events if event["event"] == "step"]
     assert losses == [event["loss"] for event in metrics(tmp_path / "run")]
@@ -309,7 +310,7 @@ def test_metrics_go_to_programs_that_are_installed(text_file: Path, tmp_path: Pa
     validations = [[event["step"], event["val_loss"]] for event in metrics(run, "eval")]
     assert [[step, value] for name, value, step in told if name == "loss/val"] == validations
     assert told[0][0] == "config" and told[-1][0] == "closed"
-    assert sum(name == "sample" for name, _, _ in told) == 1
+    assert [step for name, _, step in told if name == "sample"] == [0, 10, 20]
     logged = [json.loads(line) for line in (run / "told").read_text().splitlines()]
     seen = [(row["step"], row["loss/val"]) for row in logged if "loss/val" in row]
     assert seen == [(step, loss) for step, loss in validations]

@@ -13,7 +13,7 @@ from page_toy import TINY, go_on_with, untrained
 from playwright.sync_api import Locator, Page, expect
 
 from tinygpt.core.look.inside import DIGITS
-from tinygpt.data import DEFAULT_CORPUS, load_corpus
+from tinygpt.data import load_corpus
 from tinygpt.inside.look import Look, look_into
 from tinygpt.inside.origins import Source, origins_of
 from tinygpt.inside.parts import scaled_model
@@ -70,6 +70,7 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     expect(page.locator(".inside")).to_contain_text("no model to look into yet")
     show(page, "train")
     check(page.get_by_label("tiny", exact=True))
+    check(page.get_by_label("Shakespeare, nine plays"))
     press(page, "Train")
     wait_for_step(page, 1)
     show(page, "inside")
@@ -150,7 +151,7 @@ def test_what_is_seen_is_the_model_that_trains_on_a_gpu(open_webgpu_page: OpenPa
 
 
 def assert_stretches_are_the_terminals(page: Page, source: Locator, val_fraction: float) -> None:
-    learnt, held_out = load_corpus(DEFAULT_CORPUS).split(val_fraction)
+    learnt, held_out = load_corpus("shakespeare").split(val_fraction)
     text = learnt[5000:5100].decode() + "ü" + held_out[:80].decode() + " zqz zqz " + learnt[9000:9030].decode()
     check(page.get_by_label("learnt where"))
     source.fill(text)

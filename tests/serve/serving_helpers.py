@@ -65,7 +65,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
 def served(
     rows: int = 4, most: int = 256, open_engine: Any = None, host: str = "127.0.0.1", **how: Any
 ) -> Iterator[Served]:
-    writer = Writer(MODEL, open_engine or engine_of(), rows, most, pause_s=0.01)
+    writer = Writer(MODEL, open_engine or engine_of(), rows, most, pause_s=0.01, text_name="task:sums")
     writer.open()
     limits = Limits(most + 100)
     server = quiet_server(api_app({MODEL: writer}, lambda line: None, **how), limits)

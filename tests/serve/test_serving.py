@@ -38,7 +38,8 @@ def alone() -> Iterator[Any]:
     engine = open_engine(checkpoint, CHOICE)
 
     def write(prompt: str, stops: tuple[bytes, ...] = (), **settings: Any) -> str:
-        made = run_now(generate(engine, checkpoint.config.model.ctx, prompt.encode(), SampleConfig(**settings), stops))
+        read = b"\n" + prompt.encode()  # it has learned a task, whose lines are all that it knows
+        made = run_now(generate(engine, checkpoint.config.model.ctx, read, SampleConfig(**settings), stops))
         return made.decode("utf-8", "replace")
 
     yield write

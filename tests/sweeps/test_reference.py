@@ -37,7 +37,7 @@ def test_a_sweep_becomes_a_table_of_its_sound_runs(tmp_path, monkeypatch):
     assert [tuple(text) for text in made["TEXTS"]] == [("cats", 2160, 480, round(hardness(*SPLIT), 4))]
     assert [run.preset for run in made["RUNS"]] == ["tiny", "small"]
     first = made["RUNS"][0]
-    assert first[:9] == ("modern", "tiny", "cats", True, 16, 100, 0.0, 51200, 2.3457)
+    assert first[:9] == ("modern", "tiny", "cats", False, 16, 100, 0.0, 51200, 2.3457)
     assert len(first.curve) <= CURVE_POINTS and first.curve[0] == (512, 5.49) and first.curve[-1] == (51200, 4.5)
 
 

@@ -63,7 +63,7 @@ def test_the_run_that_is_chosen_is_trained_and_judged(chromium):
 
     cut = train_bytes(len(TEXT), 0.1)
     text = TEXT.encode()
-    run = cut_short(preset(request["preset"], "modern"), request["changes"])
+    run = cut_short(preset(request["preset"], "modern", cut), request["changes"])
     facts = TextFacts(cut, hardness(text[:cut], text[cut:]))
     assert chosen["predicted"]["loss"] == pytest.approx(predict(LAWS, chosen["preset"], run, facts).loss, rel=1e-5)
     assert run.train.seed == 7 and run.train.steps == chosen["steps"]

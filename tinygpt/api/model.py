@@ -16,6 +16,7 @@ from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
+from tinygpt.core.tasks import prompted
 from tinygpt.core.text import StreamDecoder, decode
 from tinygpt.core.train.progress import Progress
 from tinygpt.core.write.desk import ROWS, Desk
@@ -83,6 +84,9 @@ class Model:
             self._engine = make_engine(self.config, self._choice, weights_alone(self.checkpoint).state)
         return self._engine
 
+    def read_of(self, prompt: str) -> bytes:
+        return prompted(self.checkpoint.text_name, encoded(prompt, "the prompt"))
+
     @overload
     def generate(
         self, prompt: str = "\n", *, stop: str | Sequence[str] = (), count: None = None, **settings: Any
@@ -106,7 +110,7 @@ class Model:
         if not isinstance(count, int) or count < 1:
             raise TinyGPTError(f"count is how many texts are wanted, at least 1, not {count!r}")
         desk = Desk(self.engine, min(count, ROWS))
-        tickets = desk.join_all(count, encoded(prompt, "the prompt"), SampleConfig(**settings), stops_of(stop))
+        tickets = desk.join_all(count, self.read_of(prompt), SampleConfig(**settings), stops_of(stop))
         try:
             while not desk.empty():
                 run_now(desk.more())
@@ -119,8 +123,7 @@ class Model:
 
     def stream(self, prompt: str = "\n", *, stop: str | Sequence[str] = (), **settings: Any) -> Iterator[str]:
         """The same in whole characters, as they are made. Whoever stops asking stops the model."""
-        read = encoded(prompt, "the prompt")
-        text = Text(self.engine, self.config.model.ctx, read, SampleConfig(**settings), stops_of(stop))
+        text = Text(self.engine, self.config.model.ctx, self.read_of(prompt), SampleConfig(**settings), stops_of(stop))
         decoder = StreamDecoder()
         while made := run_now(text.more(time.perf_counter)):
             piece = decoder.push_all(made)
@@ -133,7 +136,7 @@ class Model:
         """How likely each of the 256 bytes is behind the prompt."""
         import numpy as np
 
-        read = encoded(prompt, "the prompt")[-self.config.model.ctx :] or b"\n"
+        read = self.read_of(prompt)[-self.config.model.ctx :] or b"\n"
         logits = np.array(run_now(self.engine.prefill(read)), np.float64)
         likely = np.exp(logits - logits.max())
         return np.asarray(likely / likely.sum(), np.float32)

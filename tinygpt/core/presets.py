@@ -116,8 +116,8 @@ def recipe_names() -> list[str]:
     return [recipe.name for recipe in RECIPES]
 
 
-# Lengths of a text that stand for its kind. The lines of a task may all be of one length, and windows side by side would
-# begin at the same place of each: they are drawn at random.
+# Lengths of a text that stand for its kind. The lines of a task may all be of one length, and windows side by side
+# would all begin at the same place of a line: there they are drawn at random.
 EXERCISES = 0
 SHORT = 1
 

@@ -12,6 +12,7 @@ from threading import Condition, Thread
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.tasks import prompted
 from tinygpt.core.write.desk import Desk, Ticket
 from tinygpt.serve.asking import Refused
 from tinygpt.serve.server import start
@@ -42,9 +43,9 @@ class Order:
         if not self.left:
             self.told(what)
 
-    def sit(self, desk: Desk) -> Ticket:
+    def sit(self, desk: Desk, text_name: str) -> Ticket:
         if self.ticket is None:
-            self.ticket = desk.join(self.prompt, self.settings, self.stops)
+            self.ticket = desk.join(prompted(text_name, self.prompt), self.settings, self.stops)
         else:
             desk.resume(self.ticket)
         return self.ticket
@@ -65,7 +66,9 @@ class Writer:
         most: int,
         warn: Callable[[str], None] = lambda line: None,
         pause_s: float = PAUSE_S,
+        text_name: str = "",
     ) -> None:
+        self.text_name = text_name  # that the model has learned
         self.name, self.open_engine, self.rows, self.most = name, open_engine, rows, most
         self.warn, self.pause_s = warn, pause_s
         self.waiting: deque[Order] = deque()
@@ -215,7 +218,7 @@ class Writer:
                 rested.append(self.writing.pop(most))
                 held[id(rested[-1].request)] -= 1
             self.waiting.remove(order)
-            self.writing[order.sit(desk)] = order
+            self.writing[order.sit(desk, self.text_name)] = order
             held[id(order.request)] += 1
         self.waiting.extend(rested)
 

@@ -19,6 +19,7 @@ from tinygpt.cli.output import Output
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.tasks import prompted
 from tinygpt.core.text import decode
 from tinygpt.core.write.sampler import generate
 from tinygpt.jobs.choices import DataChoice
@@ -77,7 +78,8 @@ def compare(
         if text is not None:
             found = evaluate.score(player, text)
             losses.append(f"loss {found.loss:.4f}, {found.bits_per_byte:.4f} bits per byte\n")
-        made = run_now(generate(player, checkpoint.config.model.ctx, prompt_bytes, settings))
+        read = prompted(checkpoint.text_name, prompt_bytes)
+        made = run_now(generate(player, checkpoint.config.model.ctx, read, settings))
         samples.append(Text(printable(decode(prompt_bytes + made)).strip("\n")))
         run_now(player.close())
         engines.append(described)

@@ -19,11 +19,13 @@ from tinygpt.cli.writers import JsonWriter, RawWriter, TextWriter, Writer
 from tinygpt.core.config import SampleConfig
 from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.tasks import prompted
 from tinygpt.core.write.desk import ROWS, Desk, Ticket
 from tinygpt.core.write.sampler import generate
 from tinygpt.disk.files import read_limited
 from tinygpt.engines.auto import Work
 from tinygpt.engines.select import EngineChoice
+from tinygpt.store.formats import Checkpoint
 
 EXAMPLES = """Examples:
 
@@ -88,7 +90,7 @@ def sample(
     checkpoint = with_parts(open_model(chosen, adapter), ablate, scale)
     player, described = on_engine(checkpoint, choice, Work(written=settings.tokens))
     output.aside(described if model is not None else f"{chosen}, {described}")
-    scribe = Scribe(player, checkpoint.config.model.ctx, settings, stops)
+    scribe = Scribe(player, checkpoint, settings, stops)
     if interactive:
         converse(scribe, b"" if prompt == "\n" else prompt_bytes)
     else:
@@ -104,21 +106,25 @@ def sample(
 class Scribe:
     """A model with what it is to write like."""
 
-    def __init__(self, player: Engine, ctx: int, settings: SampleConfig, stops: tuple[bytes, ...]) -> None:
-        self.player, self.ctx, self.settings, self.stops = player, ctx, settings, stops
+    def __init__(
+        self, player: Engine, checkpoint: Checkpoint, settings: SampleConfig, stops: tuple[bytes, ...]
+    ) -> None:
+        self.player, self.ctx, self.settings, self.stops = player, checkpoint.config.model.ctx, settings, stops
+        self.text_name = checkpoint.text_name  # that the model has learned
 
     def write(self, prompt: bytes, writer: Writer, number: int = 0) -> bytes:
         """The text of that number; a stop that was asked for ends it."""
         settings = self.settings.of_text(number)
         writer.begin(prompt, settings)
-        made = run_now(generate(self.player, self.ctx, prompt, settings, self.stops, writer.push, time.perf_counter))
+        read = prompted(self.text_name, prompt)
+        made = run_now(generate(self.player, self.ctx, read, settings, self.stops, writer.push, time.perf_counter))
         writer.finish()
         return made
 
     def write_together(self, prompt: bytes, writer: Writer, count: int) -> str:
         """So many texts, each with the next seed: shown one after the other, but written several at once. How fast."""
         desk, began = Desk(self.player, min(count, ROWS), time.perf_counter), time.perf_counter()
-        tickets = desk.join_all(count, prompt, self.settings, self.stops)
+        tickets = desk.join_all(count, prompted(self.text_name, prompt), self.settings, self.stops)
         first: dict[Ticket, float] = {}  # when it had its first byte, and its last
         last: dict[Ticket, float] = {}
         for ticket in tickets:

@@ -99,7 +99,7 @@ def serve(
         writers = {}
         for name, checkpoint in served.items():
             opened = partial(open_engine, checkpoint, choice)
-            writers[name] = Writer(name, opened, min(rows, most), most, output.warn)
+            writers[name] = Writer(name, opened, min(rows, most), most, output.warn, text_name=checkpoint.text_name)
             writers[name].open()
             held.callback(writers[name].close)
             output.say(f"{name}: {checkpoint.config.model.describe()}, on {writers[name].description}")

@@ -3,7 +3,7 @@
 from tinygpt.core.errors import TinyGPTError, instead
 from tinygpt.core.tasks.letters import BRACKETS, COPYING, REPEATING, REVERSING, SORTING, TEMPORAL_ORDER
 from tinygpt.core.tasks.numbers import ADDITION, MODULAR_ADDITION, PARITY, SUMS, TWO_SUM
-from tinygpt.core.tasks.task import PREFIX, Exercises, Task
+from tinygpt.core.tasks.task import END, PREFIX, Exercises, Task
 
 TASKS = (
     ADDITION,
@@ -23,6 +23,12 @@ SYNTAX = "task:NAME[:DIFFICULTY][,train=PERCENT][,seed=NUMBER]"
 
 def is_task(name: str) -> bool:
     return name.startswith(PREFIX)
+
+
+def prompted(text_name: str, prompt: bytes) -> bytes:
+    """What a model that has learned that text is to read. Of a task it knows lines: without a line break before it, it
+    takes a question for the end of a longer one."""
+    return END.encode() + prompt if is_task(text_name) and prompt[:1] != END.encode() else prompt
 
 
 def task_named(name: str) -> Task:

@@ -41,6 +41,12 @@ class Checkpoint:
     origin: dict[str, Any] | None = None
     left_out: Sequence[str] = ()
 
+    @property
+    def text_name(self) -> str:
+        """Of the corpus; empty where nobody said."""
+        name = self.data.get("name")
+        return name if isinstance(name, str) else ""
+
 
 def with_state(run: Run, state: State) -> Checkpoint:
     return Checkpoint(state=state, **run._asdict())

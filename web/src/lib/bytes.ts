@@ -4,6 +4,11 @@ export function bytesOf(text: string): number[] {
   return Array.from(new TextEncoder().encode(text));
 }
 
+/** What a model reads of a prompt: one that learned a task knows whole lines alone (`prompted` in core/tasks). */
+export function prompted(textName: string | undefined, prompt: number[]): number[] {
+  return textName?.startsWith("task:") && prompt[0] !== 10 ? [10, ...prompt] : prompt;
+}
+
 export function textOf(bytes: number[]): string {
   return new TextDecoder().decode(Uint8Array.from(bytes));
 }

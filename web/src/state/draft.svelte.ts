@@ -1,4 +1,5 @@
 // A text that a model writes on from a prompt, as far as it is, and what could stand at any place of it.
+import { prompted } from "../lib/bytes";
 import type { Changes, Likely } from "../worker/protocol";
 import type { Machine } from "./kinds";
 import type { Run } from "./run.svelte";
@@ -61,7 +62,7 @@ export class Draft {
     this.toFirst = null;
     this.writing = true;
     const before = made.length;
-    const question = { prompt: this.bytes, settings, ...(stop ? { stop } : {}) };
+    const question = { prompt: this.readOf(this.bytes), settings, ...(stop ? { stop } : {}) };
     this.asked += 1;
     const { asked } = this;
     const heard = ({ bytes, seconds }: { bytes: number[]; seconds: number }): void => {
@@ -75,6 +76,10 @@ export class Draft {
     if (asked === this.asked) this.writing = false;
   }
 
+  private readOf(bytes: number[]): number[] {
+    return prompted(this.run.model?.learnt?.name, bytes);
+  }
+
   stop(): void {
     this.underWay?.abort();
   }
@@ -86,7 +91,7 @@ export class Draft {
     if (this.weighing) return; // once that is answered
     this.weighing = true;
     const { asked } = this;
-    const question = { prompt: this.bytes.slice(0, place), settings: manner.settings };
+    const question = { prompt: this.readOf(this.bytes.slice(0, place)), settings: manner.settings };
     const likely = await this.run.ask(machine, (calls) => calls.weigh(question));
     this.weighing = false;
     if (asked !== this.asked || !likely || this.place === null) return;

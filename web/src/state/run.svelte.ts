@@ -1,6 +1,6 @@
 // The page's one line to the worker: what it does with its model, what it reported, and what the user asked of it.
 import { untrack } from "svelte";
-import { bytesOf, textOf } from "../lib/bytes";
+import { bytesOf, prompted, textOf } from "../lib/bytes";
 import { NotServed } from "../lib/fetched";
 import { count, sentence } from "../lib/format";
 import { site } from "../lib/site";
@@ -223,7 +223,7 @@ export class Run extends Readings {
       const text = textOf(bytes);
       this.samples = this.samples.map((row) => (row.id === sample ? { ...row, text } : row));
     };
-    await this.ask(machine, (calls) => calls.write({ prompt: [...bytes], settings: {} }, { heard }));
+    await this.ask(machine, (calls) => calls.write({ prompt: prompted(this.model?.learnt?.name, [...bytes]), settings: {} }, { heard }));
   }
 
   /** Ask the model in hand; one that is in a file only goes to the worker first. Null where there is no answer. */
