@@ -1,4 +1,5 @@
 // "Learnt where" compares with the text that the model in hand learnt from, whatever is chosen under Train.
+import { gzipSync } from "node:zlib";
 import { beforeEach, expect, it, vi } from "vitest";
 import { arrive, begin, checked, FakeWorker } from "./fake-worker";
 import { site } from "../src/lib/site";
@@ -17,7 +18,7 @@ const order = {
   engine: "wasm",
   threads: 1,
 } as const;
-const fetched = vi.fn(async (_address: string) => new Response("call me"));
+const fetched = vi.fn(async (_address: string) => new Response(gzipSync("Call me Ishmael.")));
 
 let run: Run;
 let setup: Setup;
@@ -44,7 +45,8 @@ it("a model of the site's has the text that its file names", async () => {
   const moby = site.corpora.find(({ name }) => name === "moby-dick")!;
   await arrive(run, worker, checked("moby-dick.tinygpt", 10, { learnt: { name: "moby-dick", sha256: moby.sha256 } }));
   setup.source = "hub"; // nothing is fetched yet there
-  expect((await setup.learnt()).name).toBe(moby.title);
+  const learnt = await setup.learnt();
+  expect([learnt.name, learnt.text]).toEqual([moby.title, new TextEncoder().encode("Call me Ishmael.")]);
   expect(fetched.mock.calls[0]![0]).toContain(moby.file);
 });
 
