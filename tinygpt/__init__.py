@@ -7,9 +7,15 @@ if TYPE_CHECKING:
     from tinygpt.api.model import Model, corpus, load, look
     from tinygpt.api.notebook import LiveCurve
     from tinygpt.api.training import resume, train
+    from tinygpt.core.errors import TinyGPTError
 
 __version__ = "0.1.0"
-__all__ = ["LiveCurve", "Model", "__version__", "corpus", "load", "look", "resume", "train"]
+__all__ = ["LiveCurve", "Model", "TinyGPTError", "__version__", "corpus", "load", "look", "resume", "train"]
+WHERE = {"LiveCurve": "api.notebook", "TinyGPTError": "core.errors", "resume": "api.training", "train": "api.training"}
+
+
+def __dir__() -> "list[str]":
+    return __all__
 
 
 def __getattr__(name: str) -> "Any":
@@ -18,5 +24,4 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'tinygpt' has no attribute '{name}'")
     from importlib import import_module
 
-    module = {"LiveCurve": "notebook", "resume": "training", "train": "training"}.get(name, "model")
-    return getattr(import_module(f"tinygpt.api.{module}"), name)
+    return getattr(import_module(f"tinygpt.{WHERE.get(name, 'api.model')}"), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -14,7 +15,10 @@ import numpy as np
 import pytest
 
 import tinygpt
-from tinygpt.core.config import SampleConfig
+from tinygpt.api.progress import Curve
+from tinygpt.api.progress import display as display_of
+from tinygpt.api.settings import RunSettings, TrainSettings
+from tinygpt.core.config import ModelConfig, SampleConfig, TrainConfig
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
@@ -205,15 +209,70 @@ def test_a_notebook_gets_one_picture_that_is_replaced(monkeypatch: pytest.Monkey
         shown.append(figure)
         return Handle()
 
+    assert not isinstance(display_of(None, None), Curve)
     module = types.ModuleType("IPython.display")
     module.display = display  # type: ignore[attr-defined]
     package = types.ModuleType("IPython")
     package.version_info = (9, 0)  # type: ignore[attr-defined]  # matplotlib looks at it
+    package.get_ipython = lambda: types.SimpleNamespace(kernel=True)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     curve = tinygpt.LiveCurve()
     tinygpt.train(TEXT, **LEAST, steps=30, eval_every=10, sample_every=0, on_event=curve, threads=1)
     assert len(shown) >= 3 and [step for step, _ in curve.train] == list(range(1, 31))
-    monkeypatch.setitem(sys.modules, "IPython.display", None)
-    with pytest.raises(TinyGPTError, match="needs a notebook"):
-        tinygpt.LiveCurve()
+    assert isinstance(display_of(None, None), Curve) and not isinstance(display_of(None, curve), Curve)
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    drawn = len(shown)
+    curve({"event": "eval", "step": 31, "val_loss": 2.0})
+    assert len(shown) == drawn and curve.figure().axes
+
+
+def test_progress_is_shown_where_somebody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    tinygpt.train(TEXT, **LEAST, steps=20, eval_every=10, sample_every=0, threads=1)
+    assert capsys.readouterr().err == ""  # it is no terminal
+    tinygpt.train(TEXT, **LEAST, steps=20, eval_every=10, sample_every=0, threads=1, progress=True)
+    shown = capsys.readouterr()
+    assert "20/20" in shown.err and re.search(r"loss \d\.\d{3}  val \d\.\d{3}", shown.err) and not shown.out
+
+
+def test_minutes_choose_the_run() -> None:
+    made = tinygpt.train(TEXT * 9, preset="tiny", minutes=0.1, threads=1, seed=7)
+    assert made.config.train.seed == 7 and made.progress.step >= 20
+    with pytest.raises(TinyGPTError, match="steps does not go with minutes"):
+        tinygpt.train(TEXT, minutes=1, steps=5)
+
+
+def test_a_string_may_name_a_file(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text(TEXT, encoding="utf-8")
+    made = tinygpt.train(str(tmp_path / "notes.txt"), **LEAST, steps=2, threads=1)
+    assert made.checkpoint.data["name"] == "notes.txt"
+    with pytest.raises(TinyGPTError, match=r"there is no file 'other\.txt'; if that is the text itself"):
+        tinygpt.train("other.txt")
+
+
+def test_every_setting_has_a_name_in_the_signatures() -> None:
+    model, train, sample = ({field.name for field in one.FIELDS} for one in (ModelConfig, TrainConfig, SampleConfig))
+    assert set(TrainSettings.__annotations__) == train
+    assert set(RunSettings.__annotations__) == train | model
+    assert train | model < set(inspect.signature(tinygpt.train).parameters)
+    assert train < set(inspect.signature(tinygpt.resume).parameters)
+    for method in (tinygpt.Model.generate, tinygpt.Model.stream):
+        stated = inspect.signature(method).parameters
+        assert {name: stated[name].default for name in sample} == SampleConfig().as_dict()
+    assert dir(tinygpt) == sorted(tinygpt.__all__) and tinygpt.TinyGPTError is TinyGPTError
+    assert all(getattr(tinygpt, name) is not None for name in dir(tinygpt))
+
+
+def test_weights_by_name_and_what_notebooks_show(model: tinygpt.Model, tmp_path: Path) -> None:
+    q = model.weights["blocks.0.attn.q_proj.weight"]
+    assert q.shape == (16, 16) and q.base is not None and "ln_final.bias" in model.weights.names()
+    assert (model.weights[:4] == model.checkpoint.state.w[:4]).all()
+    with pytest.raises(TinyGPTError, match=r"did you mean 'ln_final\.bias'"):
+        model.weights["ln_final.bia"]
+    assert "1 layer" in model._repr_html_() and repr(model.progress).startswith("<Progress: step ")
+    look = tinygpt.look(model, "the big cat")
+    assert repr(look).startswith("<Look at 11 bytes") and "<iframe" in look._repr_html_()
+    model.save(tmp_path / "m.safetensors")
+    assert tinygpt.load(tmp_path / "m.safetensors").weights.tobytes() == model.weights.tobytes()
+    with pytest.raises(TinyGPTError, match="the name does not tell the format"):
+        model.save(tmp_path / "m.bin")

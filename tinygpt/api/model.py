@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Self, overload
 
+from tinygpt.api.weights import Weights, named
 from tinygpt.core.config import RunConfig, SampleConfig
 from tinygpt.core.engine.contract import Engine, run_now
 from tinygpt.core.errors import TinyGPTError
@@ -26,7 +28,7 @@ from tinygpt.data.corpus import Corpus
 from tinygpt.engines.select import EngineChoice, make_engine
 from tinygpt.jobs.beginning import kept_name
 from tinygpt.jobs.given import bytes_of, encoded, text_of
-from tinygpt.store.formats import Checkpoint, save_tinygpt
+from tinygpt.store.formats import Checkpoint, save_model
 from tinygpt.store.formats.adapter_file import Adapter, load_adapter, merged, save_adapter
 from tinygpt.store.formats.checkpoint import weights_alone
 from tinygpt.store.naming import load_model, locate_adapter
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from tinygpt.engines.base import FloatArray
     from tinygpt.engines.evaluation import Evaluation
     from tinygpt.inside.look import Look
+
+USUAL = SampleConfig()
 
 
 def stops_of(stop: str | Sequence[str]) -> tuple[bytes, ...]:
@@ -74,9 +78,9 @@ class Model:
         return self.checkpoint.progress
 
     @property
-    def weights(self) -> FloatArray:
-        """All of them, one behind the other, in the order of docs/format.md."""
-        return self.checkpoint.state.w
+    def weights(self) -> Weights:
+        """All of them as one vector, in the order of docs/format.md, and each tensor by its name."""
+        return named(self.config.model, self.checkpoint.state.w)
 
     @property
     def engine(self) -> Engine:
@@ -89,28 +93,58 @@ class Model:
 
     @overload
     def generate(
-        self, prompt: str = "\n", *, stop: str | Sequence[str] = (), count: None = None, **settings: Any
+        self,
+        prompt: str = ...,
+        *,
+        stop: str | Sequence[str] = ...,
+        count: None = ...,
+        tokens: int = ...,
+        temperature: float = ...,
+        top_k: int = ...,
+        top_p: float = ...,
+        seed: int = ...,
     ) -> str: ...
 
     @overload
     def generate(
-        self, prompt: str = "\n", *, stop: str | Sequence[str] = (), count: int, **settings: Any
+        self,
+        prompt: str = ...,
+        *,
+        stop: str | Sequence[str] = ...,
+        count: int,
+        tokens: int = ...,
+        temperature: float = ...,
+        top_k: int = ...,
+        top_p: float = ...,
+        seed: int = ...,
     ) -> list[str]: ...
 
     def generate(
-        self, prompt: str = "\n", *, stop: str | Sequence[str] = (), count: int | None = None, **settings: Any
+        self,
+        prompt: str = "\n",
+        *,
+        stop: str | Sequence[str] = (),
+        count: int | None = None,
+        tokens: int = USUAL.tokens,
+        temperature: float = USUAL.temperature,
+        top_k: int = USUAL.top_k,
+        top_p: float = USUAL.top_p,
+        seed: int = USUAL.seed,
     ) -> str | list[str]:
-        """What follows the prompt. `settings` are those of SampleConfig: tokens, temperature, top_k, top_p, seed.
+        """What follows the prompt: so many `tokens` (bytes), or up to the first text of `stop`.
 
-        It ends behind the first text of `stop` that the model writes. With a `count` it is a list of so many texts,
-        each with the next seed, which are written at once.
+        >>> model.generate("To be, ", tokens=80, temperature=0.7)
+
+        A temperature of 0 is greedy; `top_k` and `top_p` draw from the most likely bytes only. With a `count` it is a
+        list of so many texts, each with the next seed, which are written at once.
         """
+        settings = SampleConfig(tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
         if count is None:
-            return "".join(self.stream(prompt, stop=stop, **settings))
+            return "".join(self.stream(prompt, stop=stop, **settings.as_dict()))
         if not isinstance(count, int) or count < 1:
             raise TinyGPTError(f"count is how many texts are wanted, at least 1, not {count!r}")
         desk = Desk(self.engine, min(count, ROWS))
-        tickets = desk.join_all(count, self.read_of(prompt), SampleConfig(**settings), stops_of(stop))
+        tickets = desk.join_all(count, self.read_of(prompt), settings, stops_of(stop))
         try:
             while not desk.empty():
                 run_now(desk.more())
@@ -121,9 +155,24 @@ class Model:
                 raise TinyGPTError(ticket.problem)
         return [decode(ticket.out) for ticket in tickets]
 
-    def stream(self, prompt: str = "\n", *, stop: str | Sequence[str] = (), **settings: Any) -> Iterator[str]:
-        """The same in whole characters, as they are made. Whoever stops asking stops the model."""
-        text = Text(self.engine, self.config.model.ctx, self.read_of(prompt), SampleConfig(**settings), stops_of(stop))
+    def stream(
+        self,
+        prompt: str = "\n",
+        *,
+        stop: str | Sequence[str] = (),
+        tokens: int = USUAL.tokens,
+        temperature: float = USUAL.temperature,
+        top_k: int = USUAL.top_k,
+        top_p: float = USUAL.top_p,
+        seed: int = USUAL.seed,
+    ) -> Iterator[str]:
+        """The same in whole characters, as they are made. Breaking out of the loop stops the model.
+
+        >>> for piece in model.stream("To be, "):
+        ...     print(piece, end="", flush=True)
+        """
+        settings = SampleConfig(tokens=tokens, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+        text = Text(self.engine, self.config.model.ctx, self.read_of(prompt), settings, stops_of(stop))
         decoder = StreamDecoder()
         while made := run_now(text.more(time.perf_counter)):
             piece = decoder.push_all(made)
@@ -155,8 +204,13 @@ class Model:
         return Model(scaled_model(self.checkpoint, (), scale), self._choice)
 
     def save(self, path: str | os.PathLike[str], *, weights_only: bool = False, dtype: str = "float32") -> None:
-        """As a .tinygpt file, which the command line and the page open; float16 and int8 hold weights alone."""
-        save_tinygpt(path, self.checkpoint, include_optimizer=not weights_only and dtype == "float32", dtype=dtype)
+        """As the name ends: .tinygpt, which the command line and the page open, or .safetensors, .gguf or .html.
+        float16 and int8 hold weights alone.
+
+        >>> model.save("fox.tinygpt", dtype="int8")
+        """
+        include_optimizer = not weights_only and dtype == "float32"
+        save_model(path, self.checkpoint, include_optimizer=include_optimizer, dtype=dtype)
 
     def save_adapter(self, path: str | os.PathLike[str]) -> None:
         """The adapter alone, a small .safetensors file; the model that it is for is not in it."""
@@ -181,6 +235,16 @@ class Model:
         best = "" if self.progress.best_val is None else f", validation loss {self.progress.best_val:.4f}"
         size = f"{self.config.model.describe()}; {self.parameters:,} parameters"
         return f"<Model: {size}, step {self.progress.step:,}{best}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is, and what it last wrote."""
+        facts = [("model", self.config.model.describe()), ("parameters", f"{self.parameters:,}")]
+        facts.append(("trained for", f"{self.progress.step:,} steps"))
+        if self.progress.best_val is not None:
+            facts.append(("validation loss", f"{self.progress.best_val:.4f}"))
+        rows = "".join(f"<tr><th>{name}</th><td>{escape(fact)}</td></tr>" for name, fact in facts)
+        sample = f"<pre>{escape(self.progress.sample)}</pre>" if self.progress.sample else ""
+        return f"<table>{rows}</table>{sample}"
 
 
 def load(

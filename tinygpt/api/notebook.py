@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
-from tinygpt.core.errors import TinyGPTError
 from tinygpt.plots import draw_losses
 
 SECONDS_BETWEEN = 1.0
 
 
+def in_notebook() -> bool:
+    """Whether this is a kernel whose front end shows pictures."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
 class LiveCurve:
-    """For `train(on_event=LiveCurve())`: draws the losses so far, about once per second and at every validation."""
+    """For `train(on_event=LiveCurve())`: draws the losses so far, about once per second and at every validation.
+
+    Outside a notebook nothing is drawn on the way; `figure()` gives the picture.
+
+    >>> curve = tinygpt.LiveCurve()
+    >>> model = tinygpt.train(text, preset="tiny", on_event=curve)
+    >>> curve.figure().savefig("losses.png")
+    """
 
     def __init__(self, title: str = "training") -> None:
-        try:
-            from IPython.display import display
-        except ImportError:
-            raise TinyGPTError("a live curve needs a notebook: pip install ipython") from None
-        self.display, self.title = display, title
+        self.title = title
         self.train: list[tuple[int, float]] = []
         self.val: list[tuple[int, float]] = []
         self.shown: Any = None  # what is on the page, to be replaced
@@ -36,9 +46,16 @@ class LiveCurve:
             self.next = time.monotonic() + SECONDS_BETWEEN
             self.draw()
 
+    def figure(self) -> Any:
+        """The losses so far, as a matplotlib figure."""
+        return draw_losses(self.title, self.train, self.val)
+
     def draw(self) -> None:
-        figure = draw_losses(self.title, self.train, self.val)
+        if not in_notebook():
+            return
+        from IPython.display import display
+
         if self.shown is None:
-            self.shown = self.display(figure, display_id=True)
+            self.shown = display(self.figure(), display_id=True)
         else:
-            self.shown.update(figure)
+            self.shown.update(self.figure())

@@ -22,9 +22,9 @@ from tinygpt.store.runs import RunFolder
 from tinygpt.terminal import printable
 
 if TYPE_CHECKING:
-    from tinygpt.cli.budgeting import Foreseen
     from tinygpt.core.engine.contract import Engine
     from tinygpt.data import Corpus
+    from tinygpt.jobs.budget import Foreseen
 
 OPENING_WORDS, OPENING_CHARACTERS = 3, 30
 

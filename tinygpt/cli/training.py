@@ -20,7 +20,7 @@ from tinygpt.jobs.texts import OF_CONFIG, OF_RESUMED
 from tinygpt.store.runs import require_free
 
 if TYPE_CHECKING:
-    from tinygpt.cli.budgeting import Minutes
+    from tinygpt.jobs.budget import Minutes
 
 
 def execute(

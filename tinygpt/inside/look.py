@@ -57,6 +57,18 @@ class Look:
         self.data = data
         self.tensors = list(tensors)
 
+    def __repr__(self) -> str:
+        tensors = f", {len(self.tensors)} tensors" if self.tensors else ""
+        return f"<Look at {len(self.data['text']):,} bytes{tensors}: save it as .html>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the page that `save` writes, in a frame of its own."""
+        from html import escape
+
+        from tinygpt.inside.page import page_of
+
+        return f'<iframe srcdoc="{escape(page_of(self))}" style="width: 100%; height: 40rem; border: 0"></iframe>'
+
     def save(self, path: str | Path) -> None:
         """As .html, one page that needs nothing else; as .json; as a picture (.png, .svg, .pdf); tensors as .npz."""
         path = Path(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from tinygpt.jobs.choices import DataChoice
 from tinygpt.jobs.settings import TrainSettings
 from tinygpt.jobs.texts import full_path, known, open_corpus
 
-GivenText = str | bytes | Path | Corpus  # a path is that of a file
+GivenText = str | bytes | Path | Corpus  # a path is that of a file, and so is a string that looks like one
+PATH = re.compile(r"[^\s\0]{0,400}(/[^\s\0/]{1,250}|\.[A-Za-z0-9]{1,8})/?")
 
 
 class Given:
@@ -38,6 +40,10 @@ class Given:
         return replace(settings, data=data, validation=self.choice(self.validation, settings.validation.sha256))
 
     def choice(self, given: GivenText, sha256: str = "") -> DataChoice:
+        if isinstance(given, str) and PATH.fullmatch(given):
+            if not Path(given).exists():
+                raise TinyGPTError(f"there is no file '{given}'; if that is the text itself, pass it as bytes")
+            given = Path(given)
         if isinstance(given, Path):
             return DataChoice(file=full_path(given), sha256=sha256)
         corpus = given if isinstance(given, Corpus) else text_of(given, "a string, bytes, a Path or a corpus")

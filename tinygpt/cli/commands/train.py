@@ -124,7 +124,7 @@ def train(
     asked = None
     with ExitStack() as held:
         if minutes is not None:
-            from tinygpt.cli.budgeting import asked_minutes
+            from tinygpt.jobs.budget import asked_minutes
 
             others = {"--resume": resume, "--config": config, "--init-from": init_from}
             asked = asked_minutes(minutes, preset, recipe, changes, others)

@@ -66,6 +66,11 @@ class Progress:
         self.sample = ""
         self.film: list[list[Any]] = []  # [step, text], see film.py
 
+    def __repr__(self) -> str:
+        best = "" if self.best_val is None else f", best validation loss {self.best_val:.4f} at step {self.best_step:,}"
+        loss = "" if self.loss is None else f", loss {self.loss:.4f}"
+        return f"<Progress: step {self.step:,}, {self.tokens_seen:,} bytes{loss}{best}>"
+
     def as_dict(self) -> "dict[str, Any]":
         """Plain values for a file's header; `from_dict` takes them back."""
         return {
