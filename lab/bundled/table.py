@@ -40,6 +40,7 @@ PLANNED = (
     ),
     Planned("shakespeare-small", "Shakespeare, loads at once", "small", "shakespeare-full", {"steps": 4800}),
     Planned("moby-dick", "Melville's novel", "large", "moby-dick", {"steps": 4800, "dropout": 0.05, "ngrams": ""}),
+    Planned("python", "Python code", "medium", "python", {"steps": 3000}),
     Planned(
         "addition", "adds numbers of up to three digits", "small", "task:sums", {"steps": 8000, "windows": "shuffled"}
     ),

@@ -33,6 +33,7 @@ def no_clients(monkeypatch: pytest.MonkeyPatch) -> None:
         ("shakespeare", 1_155_703),
         pytest.param("shakespeare-full", 4_928_633, marks=pytest.mark.slow),
         ("moby-dick", 1_216_552),
+        pytest.param("python", 3_805_299, marks=pytest.mark.slow),
     ],
 )
 def test_an_assembled_corpus_is_the_pinned_text(name: str, size: int) -> None:

