@@ -72,7 +72,7 @@ def changed(folder: Path) -> None:
     site = folder / PLACE
     page = site / "index.html"
     page.write_text(page.read_text().replace("<h1", "<h1 data-build=second"))
-    (site / "corpora" / "shakespeare.txt").write_text("another text")
+    (site / "corpora" / "shakespeare.txt.gz").write_bytes(gzip.compress(b"another text"))
     script = (site / SERVICE_WORKER).read_text().partition("\n")[2]
     write_service_worker(site, script)
 
