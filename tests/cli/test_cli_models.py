@@ -18,6 +18,7 @@ from tinygpt.core.config import SampleConfig
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.write.sampler import generate
 from tinygpt.engines.select import EngineChoice, make_engine
+from tinygpt.store.formats import web_page
 from tinygpt.store.naming import load_model
 from tinygpt.store.runs import RunFolder, newest_run
 
@@ -281,3 +282,20 @@ def test_a_model_that_is_no_transformer_is_trained_sampled_looked_into_and_expor
         tinygpt("look", file, "--text", "the", "--ablate", "blocks.0.head.0")
     )
     succeed("look", file, "--text", "the big cat", "--ablate", "blocks.0.mix", "--out", tmp_path / "look.html")
+
+
+def test_convert_to_a_page_of_one_file(straight_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.html"
+    monkeypatch.setattr(web_page, "TEMPLATE", tmp_path / "template.txt")
+    assert "run `make site` first" in one_line_error(tinygpt("convert", straight_run, page))
+    (tmp_path / "template.txt").write_text(
+        '<!doctype html><title>@@TITLE@@</title><script type="text/plain" id="plan">@@PLAN@@</script>'
+        '<script type="text/plain" id="model">@@MODEL@@</script>'
+    )
+    said = succeed("convert", straight_run, page).stdout
+    assert "(html, " in said and " in int8: " in said
+    assert f"<title>{straight_run.name}</title>" in page.read_text()
+    succeed("convert", straight_run, page, "--title", "Mine", "--prompt", "To be", "--dtype", "float32", "--force")
+    assert "<title>Mine</title>" in page.read_text()
+    greedy = ["--greedy", "--tokens", "20"]
+    assert succeed("sample", page, *greedy).stdout == succeed("sample", straight_run, *greedy).stdout

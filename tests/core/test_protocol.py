@@ -221,7 +221,8 @@ def front_of(python, header, state):
     start = json.loads(python.file.measure(json.dumps({**stated, "size": size})))
     assert start == {"start": 12, "length": len(text)}
     asked = json.dumps({**stated, "size": size, "step": list(step)})
-    assert json.loads(python.file.alone(asked, text))["rng"]["step"] == header["rng"]["step"]
+    assert json.loads(python.file.alone(asked, text, "int8"))["rng"]["step"] == header["rng"]["step"]
+    assert json.loads(python.single.writing_plan(asked, text))["ctx"] == header["config"]["ctx"]
     return json.loads(python.file.front(asked, text))
 
 

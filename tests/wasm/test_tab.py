@@ -235,7 +235,7 @@ def test_after_a_divergence_the_engine_has_the_state_of_the_step_that_is_named(c
 )
 def test_a_wrong_wish_is_answered_with_cores_own_sentence(chromium, request_, message):
     code = """
-        const { lastLine } = await import("/worker/python.ts");
+        const { lastLine } = await import("/worker/answers.ts");
         const request = JSON.stringify({ bytes: 5000, ...REQUEST });
         try { python.session.Session(request).plan(); } catch (error) { return lastLine(error); }
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tinygpt.core.capsule.content import LARGEST_FILE
 from tinygpt.core.file.front import PREFIX_BYTES, STEP_BYTES, VERSION
+from tinygpt.core.ops import sample
 from tinygpt.core.plan.cpu.lowering import DONE_WORD, MAX_THREADS, STOP_WORD, TEAM_WORDS
 from tinygpt.disk.files import replace
 from tinygpt.kernels.wasm import LARGEST, PAGE, STACK
@@ -32,6 +33,15 @@ CONSTANTS: dict[str, int] = {
     "STEP_BYTES": STEP_BYTES,
     "FILE_VERSION": VERSION,
     "LARGEST_CAPSULE": LARGEST_FILE,
+    "CHOICE_WORDS": sample.CHOICE_WORDS,  # how a byte is to be drawn, and where in it what is
+    "CHOICE_SEED": sample.SEED,
+    "CHOICE_FIRST": sample.FIRST,
+    "CHOICE_TEMPERATURE": sample.TEMPERATURE,
+    "CHOICE_TOP_P": sample.TOP_P,
+    "CHOICE_TOP_K": sample.TOP_K,
+    "CURSOR_WRITTEN": sample.WRITTEN,
+    "CURSOR_OVER": sample.OVER,
+    "NO_NUMBER": sample.NO_NUMBER,
 }
 
 PLAIN = {"int": "number", "float": "number", "str": "string", "bool": "boolean", "Any": "unknown"}

@@ -39,7 +39,9 @@ from tinygpt.engines.shipped import python_files
 from tinygpt.engines.typescript import GENERATED, write_generated
 from tinygpt.serve.headers import HEADERS_FILE, allow_inline
 from tinygpt.site.hosting import addressed, settle, write_service_worker
+from tinygpt.site.single import template_of
 from tinygpt.store import bundled as zoo
+from tinygpt.store.formats.web_page import TEMPLATE
 
 ROOT = Path(__file__).resolve().parents[2]
 WEB = ROOT / "web"
@@ -60,12 +62,15 @@ INPUTS = (
     "tinygpt/site/*.py",
     "tinygpt/engines/typescript.py",
     "tinygpt/store/bundled/models/*",
+    "tinygpt/store/formats/web_page.py",
 )
 BUNDLED = ("shakespeare", DEFAULT_CORPUS, "moby-dick")  # what is there at once first
 PACKED = ".gz"  # of the texts' files: not every host compresses what it serves
 FIGURES = ROOT / "docs" / "figures"
 SPEEDS = (("browser.json", "wasm"), ("chromium-gpu.json", "webgpu"))  # what our machines do in a browser
 KERNELS = WEB / "public" / "kernels"
+SINGLE = WEB / "src" / "single"  # the page of one file
+VITE = WEB / "node_modules" / "vite" / "bin" / "vite.js"
 ASTRO = WEB / "node_modules" / "astro" / "bin" / "astro.mjs"
 STRIP_TYPES = WEB / "scripts" / "strip-types.mjs"
 SVELTE_CHECK = WEB / "node_modules" / "svelte-check" / "bin" / "svelte-check"
@@ -221,6 +226,7 @@ def build() -> Path:
             run(node(ASTRO, "build", "--outDir", str(DIST)), WEB)
             state_headers()
             settle(DIST)
+            write_template()
             write_service_worker(DIST, service_worker())
             STAMP.write_text(inputs, encoding="utf-8")
     return DIST
@@ -231,6 +237,15 @@ def state_headers() -> None:
     pages = (path.read_text(encoding="utf-8") for path in sorted(DIST.rglob("*.html")))
     stated = DIST / HEADERS_FILE
     stated.write_text(allow_inline(stated.read_text(encoding="utf-8"), pages), encoding="utf-8")
+
+
+def write_template() -> None:
+    """Of a page of one file."""
+    with tempfile.TemporaryDirectory() as folder:
+        run(node(VITE, "build", "--config", "single.config.ts", "--outDir", folder), WEB)
+        outline = (SINGLE / "template.html").read_text(encoding="utf-8")
+        TEMPLATE.parent.mkdir(exist_ok=True)
+        TEMPLATE.write_text(template_of(outline, Path(folder), KERNELS), encoding="utf-8", newline="\n")
 
 
 def service_worker() -> str:

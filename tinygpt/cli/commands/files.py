@@ -35,6 +35,7 @@ CONVERT_EXAMPLES = """Examples:
   tinygpt convert runs/small-shakespeare-1 model.safetensors
   tinygpt convert model.safetensors model.tinygpt
   tinygpt convert runs/small-shakespeare-1 small.tinygpt --weights-only --dtype int8
+  tinygpt convert runs/small-shakespeare-1 small.html --prompt 'To be, '
   tinygpt convert runs/classic model.gguf --dtype float16
   tinygpt convert runs/classic hf-model --to huggingface
 """
@@ -55,27 +56,37 @@ def convert(
         Path,
         typer.Argument(
             metavar="TARGET",
-            help="name.tinygpt, name.safetensors, name.gguf, or a folder with --to",
+            help="name.tinygpt, name.safetensors, name.gguf, name.html, or a folder with --to",
             show_default=False,
         ),
     ],
     to: Annotated[
         str | None,
         option(
-            "--to", help="tinygpt, safetensors, gguf or huggingface", default="as TARGET ends", panel=options.OUTPUT
+            "--to",
+            help="tinygpt, safetensors, gguf, html or huggingface",
+            default="as TARGET ends",
+            panel=options.OUTPUT,
         ),
     ] = None,
     weights_only: Annotated[
         bool, option("--weights-only", help="leave the optimizer's state out", panel=options.OUTPUT)
     ] = False,
     dtype: Annotated[
-        str,
+        str | None,
         option(
             "--dtype",
-            help="float32; float16 halves a .tinygpt or .gguf file of weights alone, int8 quarters it",
+            help="float32; float16 halves a .tinygpt, .gguf or .html file of weights alone, int8 quarters it",
+            default="float32, in .html int8",
             panel=options.OUTPUT,
         ),
-    ] = "float32",
+    ] = None,
+    title: Annotated[
+        str, option("--title", help="what a .html page calls the model", default="MODEL's name", panel=options.OUTPUT)
+    ] = "",
+    prompt: Annotated[
+        str, option("--prompt", help="what a .html page begins with", default="a new line", panel=options.OUTPUT)
+    ] = "",
     data: Annotated[
         str | None,
         option(
@@ -94,15 +105,30 @@ def convert(
 
     output = Output()
     require_replaceable(target, force)
-    formats.known_format(target, to, dtype)
+    kind = formats.known_format(target, to, dtype)
+    dtype = dtype or formats.usual_dtype(kind)
     model = open_model(source)
-    kind = formats.save_model(target, model, format=to, include_optimizer=not weights_only, dtype=dtype)
+    formats.save_model(
+        target,
+        model,
+        format=to,
+        include_optimizer=not weights_only,
+        dtype=dtype,
+        title=title or name_of(source),
+        prompt=prompt,
+    )
     output.say(f"Wrote {target} ({kind}, {size_of(written_bytes(target))}).")
-    if dtype != "float32" and kind == formats.TINYGPT:
+    if dtype != "float32" and kind in (formats.TINYGPT, formats.PAGE):
         try:
             output.say(difference(source, model, target, dtype, data, file, output))
         except TinyGPTError as fault:
             output.warn(f"what {dtype} costs could not be measured: {fault}")
+
+
+def name_of(source: Path) -> str:
+    """What a model is called by whoever names it: a checkpoint by its run."""
+    name = source.name.partition("@")[0]
+    return name.removesuffix(source.suffix) if source.is_file() else name
 
 
 def written_bytes(target: Path) -> int:

@@ -114,12 +114,12 @@ def move_of(piece: Piece, dtype: str, arrays: int) -> "list[Any]":
     return [piece.name, places, piece.offset, piece.size, rows, columns, piece.shape[0] if piece.scaled else 0]
 
 
-def alone(request: str, header: str) -> str:
-    """The header of a file with the weights of that one and nothing else, as float32."""
+def alone(request: str, header: str, dtype: str) -> str:
+    """The header of a file with the weights of that one and nothing else, in this dtype."""
     asked = json.loads(request)
     run = read_front(bytes(asked["prefix"]), header, bytes(asked["step"]), asked["size"]).run
     stated = encode_run(run.config, run.progress, run.backend, run.data, run.lora, run.saved_at, run.origin)
-    stated.update(encode_state(run.config.model, (), ""))
+    stated.update(encode_state(run.config.model, (), "", dtype))
     return json.dumps(stated)
 
 

@@ -247,7 +247,13 @@ class ModelHeader(TypedDict):  # Of a .tinygpt file, as far as JavaScript reads 
     rng: RngState
     includesOptimizerState: bool
     stateByteLength: int
+    manifest: list[ManifestEntry]
     tables: NotRequired[TableHeader]
+
+class ManifestEntry(TypedDict):  # A tensor, in the model's order
+    name: str
+    shape: list[int]
+    floatOffset: int
 
 class TableHeader(TypedDict):  # JavaScript counts the rows that are stored
     rows: int
@@ -277,9 +283,24 @@ class MergedRequest(AdapterName):
 class FileModule:
     def measure(self, request: Json[FilePrefix]) -> Json[HeaderPlace | Failed]: ...
     def front(self, request: Json[FileStart], header: str) -> Json[Front | Failed]: ...
-    def alone(self, request: Json[FileStart], header: str) -> Json[ModelHeader]: ...
+    def alone(self, request: Json[FileStart], header: str, dtype: str) -> Json[ModelHeader]: ...
     def merging(self, config: Json[RunConfig]) -> Json[Merging]: ...
     def merged_header(self, request: Json[MergedRequest]) -> Json[ModelHeader]: ...
+
+# --- a page of one file: tab/single.py
+
+class WritingPlan(TypedDict):  # What such a page knows of its model: it has no Python
+    front: Front
+    header: HeaderPlace
+    playbook: Playbook
+    compact: bool  # whether programs read the weights as the file has them
+    weights: list[Place]  # n-gram tables last
+    exchanged: dict[str, Place]  # the tensors by which programs and page speak
+    ctx: int
+    room: int  # bytes in the ring that programs write to
+
+class SingleModule:
+    def writing_plan(self, request: Json[FileStart], header: str) -> Json[WritingPlan | Failed]: ...
 
 # --- what is kept of runs: tab/shelf.py
 
@@ -781,6 +802,7 @@ class Python:  # The modules of core/tab, by name
     measure: MeasureModule
     session: SessionModule
     shelf: ShelfModule
+    single: SingleModule
     texts: TextsModule
 
 # --- what the page is built with: tinygpt/site.py

@@ -1,14 +1,15 @@
-"""Model files: .tinygpt, safetensors, GGUF, and folders that Hugging Face's transformers opens."""
+"""Model files: .tinygpt, safetensors, GGUF, pages of one file, and folders that Hugging Face's transformers opens."""
 
 from tinygpt.store.formats.checkpoint import Checkpoint
 from tinygpt.store.formats.huggingface import load_huggingface, save_huggingface
 from tinygpt.store.formats.inspection import inspect_model
-from tinygpt.store.formats.kinds import FORMATS, TINYGPT, known_format, load_file, save_model
+from tinygpt.store.formats.kinds import FORMATS, PAGE, TINYGPT, known_format, load_file, save_model, usual_dtype
 from tinygpt.store.formats.safetensors_file import load_safetensors, save_safetensors
 from tinygpt.store.formats.tinygpt_file import load_tinygpt, read_header, save_tinygpt
 
 __all__ = [
     "FORMATS",
+    "PAGE",
     "TINYGPT",
     "Checkpoint",
     "inspect_model",
@@ -22,4 +23,5 @@ __all__ = [
     "save_model",
     "save_safetensors",
     "save_tinygpt",
+    "usual_dtype",
 ]

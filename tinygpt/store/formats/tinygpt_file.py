@@ -7,7 +7,7 @@ import os
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from io import BufferedReader, BufferedWriter
+from io import BufferedIOBase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,18 +66,18 @@ def save_tinygpt(
     with faults_of(path, "write"):
         if not include_optimizer:
             checkpoint = weights_alone(checkpoint)
-        checkpoint = replace(checkpoint, state=checked_state(checkpoint))
-        if checkpoint.state.slots and dtype != "float32":
-            raise TinyGPTError(
-                f"a file in {dtype} holds weights alone, and this model has optimizer state: leave that out, as "
-                f"--weights-only does"
-            )
         with replacing(path) as partial, partial.open("wb") as file:
-            write_file(file, checkpoint, dtype)
+            write_model(file, checkpoint, dtype)
 
 
-def write_file(file: BufferedWriter, checkpoint: Checkpoint, dtype: str) -> None:
+def write_model(file: BufferedIOBase, checkpoint: Checkpoint, dtype: str) -> None:
     """Stream the state, then go back for its digest: the header before it has the same length."""
+    checkpoint = replace(checkpoint, state=checked_state(checkpoint))
+    if checkpoint.state.slots and dtype != "float32":
+        raise TinyGPTError(
+            f"a file in {dtype} holds weights alone, and this model has optimizer state: leave that out, as "
+            f"--weights-only does"
+        )
     header = encode_header(checkpoint, "0" * DIGEST_LENGTH, dtype)
     if len(header) > LONGEST_TEXT:
         raise TinyGPTError(f"the header has {len(header)} bytes; {LONGEST_TEXT} is the most: shorten data or lora")
@@ -94,7 +94,7 @@ def encode_header(checkpoint: Checkpoint, digest: str, dtype: str) -> bytes:
     return dumps({**describe(checkpoint), **stated}).encode("ascii")
 
 
-def write_state(file: BufferedWriter, checkpoint: Checkpoint, dtype: str) -> str:
+def write_state(file: BufferedIOBase, checkpoint: Checkpoint, dtype: str) -> str:
     step = struct.pack(STEP, whole(int(checkpoint.state.step), "the state's step", high=LARGEST_STEP))
     digest = hashlib.sha256(step)
     file.write(step)
@@ -174,32 +174,42 @@ def read_header(path: str | os.PathLike[str]) -> Json:
 
 
 def load_tinygpt(path: str | os.PathLike[str]) -> Checkpoint:
-    checkpoint, front, digest = read_tinygpt(path)
-    with faults_of(path, "read"):
-        if front.sha256 and front.sha256 != digest:
-            raise TinyGPTError(DAMAGED)
-        require_finite_state(checkpoint)
+    with faults_of(path, "read"), open_regular(path) as file:
+        return load_model(file)
+
+
+def load_model(file: BufferedIOBase) -> Checkpoint:
+    """What an open file holds, once its digest and every number are found right."""
+    checkpoint, front, digest = read_model(file)
+    if front.sha256 and front.sha256 != digest:
+        raise TinyGPTError(DAMAGED)
+    require_finite_state(checkpoint)
     return checkpoint
 
 
 def read_tinygpt(path: str | os.PathLike[str]) -> tuple[Checkpoint, Front, str]:
     """All of a file and the digest that its state has. Neither digest nor values are judged here."""
     with faults_of(path, "read"), open_regular(path) as file:
-        front, step_bytes = open_front(file)
-        state, digest = read_state(file, front, step_bytes)
+        return read_model(file)
+
+
+def read_model(file: BufferedIOBase) -> tuple[Checkpoint, Front, str]:
+    front, step_bytes = open_front(file)
+    state, digest = read_state(file, front, step_bytes)
     return with_state(front.run, state), front, digest
 
 
-def open_front(file: BufferedReader) -> tuple[Front, bytes]:
+def open_front(file: BufferedIOBase) -> tuple[Front, bytes]:
     """All but the tensors, and the step's own bytes, with which the state begins."""
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     prefix = file.read(PREFIX_BYTES)
     text = decoded(file.read(header_length(prefix, size)), "the header")
     step_bytes = file.read(STEP_BYTES)
     return read_front(prefix, text, step_bytes, size), step_bytes
 
 
-def read_state(file: BufferedReader, front: Front, step_bytes: bytes) -> tuple[State, str]:
+def read_state(file: BufferedIOBase, front: Front, step_bytes: bytes) -> tuple[State, str]:
     """The tensors behind the step, and the SHA-256 of both."""
     digest = hashlib.sha256(step_bytes)
     if front.dtype != "float32":
@@ -214,7 +224,7 @@ def read_state(file: BufferedReader, front: Front, step_bytes: bytes) -> tuple[S
     return state._replace(tables=taken_tables(file, front, digest)), digest.hexdigest()
 
 
-def taken_tables(file: BufferedReader, front: Front, digest: Digest) -> Tables | None:
+def taken_tables(file: BufferedIOBase, front: Front, digest: Digest) -> Tables | None:
     model = front.run.config.model
     if not model.ngram_tables:
         return None
@@ -222,7 +232,7 @@ def taken_tables(file: BufferedReader, front: Front, digest: Digest) -> Tables |
     return read_tables(model, front.dtype, front.stored_rows, len(front.slots) > 0, take)
 
 
-def read_compact(file: BufferedReader, front: Front, digest: Digest) -> CompactState:
+def read_compact(file: BufferedIOBase, front: Front, digest: Digest) -> CompactState:
     """As the file has it, but in the model's order, and vectors as floats."""
     model = front.run.config.model
     found: dict[str, npt.NDArray[Any]] = {}
@@ -247,11 +257,11 @@ def joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
     return np.concatenate([np.pad(part, (0, -part.size % 4)) for part in flat])
 
 
-def taken(file: BufferedReader, front: Front, piece: Piece, digest: Digest) -> npt.NDArray[np.uint8]:
+def taken(file: BufferedIOBase, front: Front, piece: Piece, digest: Digest) -> npt.NDArray[np.uint8]:
     return taken_bytes(file, stored_bytes(piece.shape, front.dtype), digest)
 
 
-def taken_bytes(file: BufferedReader, size: int, digest: Digest) -> npt.NDArray[np.uint8]:
+def taken_bytes(file: BufferedIOBase, size: int, digest: Digest) -> npt.NDArray[np.uint8]:
     stored = np.empty(size, dtype=np.uint8)
     if file.readinto(stored.data) != stored.nbytes:
         raise TinyGPTError("the file became shorter while it was read")

@@ -202,6 +202,12 @@ export class Run extends Readings {
     }
   }
 
+  /** The model as a page of one file; adapters are merged into what they are for. */
+  page(prompt: string): Promise<{ name: string; blob: Blob }> {
+    const { title, file } = this.model!;
+    return this.connected().page({ title: title.replace(/\.(tinygpt|safetensors)$/, ""), prompt, ...(file ? { file } : {}) });
+  }
+
   /** Of the adapters in hand: the model that they are for, or the plain model that the two make; null where that failed. */
   async part(which: "base" | "merged"): Promise<SavedFile | null> {
     this.notice = null;

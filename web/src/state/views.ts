@@ -9,6 +9,7 @@ export const VIEWS = [
   { name: "library", title: "Library" },
   { name: "replay", title: "Replay" },
   { name: "measure", title: "Measure" },
+  { name: "share", title: "Share" },
 ] as const;
 
 export type View = (typeof VIEWS)[number]["name"];
@@ -22,6 +23,7 @@ export const VIEW_PARTS: Record<View, () => Promise<{ default: Component }>> = {
   library: () => import("../library/Library.svelte"),
   replay: () => import("../replay/Replay.svelte"),
   measure: () => import("../measure/Measure.svelte"),
+  share: () => import("../share/Share.svelte"),
 };
 
 /** The first where the address names none. */

@@ -6,7 +6,8 @@ import { parse, text as json } from "../generated/protocol.ts";
 import type { CapsuleFacts, CoreEvent, KeptStep, RateRow, Replay, ReplayRequest, Retiming, Verdict } from "../generated/protocol.ts";
 import { jsonText, ModelFile } from "./modelfile.ts";
 import type { Machine, TrialEvent } from "./protocol.ts";
-import { answer, type Python, sentence } from "./python.ts";
+import { answer, sentence } from "./answers.ts";
+import type { Python } from "./python.ts";
 import type { Line } from "./remote.ts";
 import { Trial } from "./trial.ts";
 

@@ -12,7 +12,8 @@ import type { Player } from "../players/contract.ts";
 import type { Gpu } from "../players/gpu.ts";
 import { makePlayer, startValues } from "./players.ts";
 import type { TrialEvent } from "./protocol.ts";
-import { bridge, lastLine } from "./python.ts";
+import { lastLine } from "./answers.ts";
+import { bridge } from "./python.ts";
 import type { WasmOptions } from "../players/wasmplayer.ts";
 
 export class Driven implements EngineWorker {

@@ -6,7 +6,8 @@ import { ModelFile } from "./modelfile.ts";
 import { parse, text as json } from "../generated/protocol.ts";
 import type { Inside, InsideFacts, InsideRequest, Json, Moves, RunConfig, Scale, SeenPlaces } from "../generated/protocol.ts";
 import type { Looked, ModelBytes } from "./protocol.ts";
-import { type Python, sentence } from "./python.ts";
+import { sentence } from "./answers.ts";
+import type { Python } from "./python.ts";
 import type { WorkerRun } from "./run.ts";
 
 /** Into the model as it is; while training, at the next step. */

@@ -6,7 +6,7 @@ import type { Folder, Shelf, Stored } from "../storage/shelf.ts";
 import { type CoreEvent, type Difference, type Json, type Meta, parse } from "../generated/protocol.ts";
 import { ModelFile, type Reader } from "./modelfile.ts";
 import type { CheckedFile, Damaged, Library, Shelved } from "./protocol.ts";
-import { lastLine } from "./python.ts";
+import { lastLine } from "./answers.ts";
 
 /** The run of the model in hand, if it is one's, and whether it is under way. */
 export interface InHand {

@@ -4,10 +4,12 @@ import { FILE_VERSION, PREFIX_BYTES, STEP_BYTES } from "../generated/constants.t
 import { parse, text } from "../generated/protocol.ts";
 import type { AdapterHeader, FileModule, FileStart, Front, Json, ModelHeader, Origin, Piece, TableFacts } from "../generated/protocol.ts";
 import { digest } from "../lib/bytes.ts";
-import { answer } from "./python.ts";
+import { answer } from "./answers.ts";
 import { allRows, storedRows, type StoredRows, withStoredRows } from "./tables.ts";
 
 export type Reader = FileModule;
+/** What opening a file takes of it. */
+export type FrontReader = Pick<Reader, "measure" | "front">;
 
 /** A file that was found to be sound: its front, its digest and every float. */
 export class ModelFile {
@@ -23,7 +25,7 @@ export class ModelFile {
     this.tables = front.tables && storedRows(state, front.tables, this.rowBytes(front.tables), (bytes, rows) => this.numbers(bytes, rows));
   }
 
-  static async open(bytes: Uint8Array<ArrayBuffer>, reader: Reader): Promise<ModelFile> {
+  static async open(bytes: Uint8Array<ArrayBuffer>, reader: FrontReader): Promise<ModelFile> {
     const { request, header, state } = parted(bytes, reader);
     const front = answer(reader.front(request, header));
     if (front.sha256 && front.sha256 !== (await digest(state))) throw new Error(front.damaged);
@@ -105,7 +107,7 @@ export class ModelFile {
   async alone(reader: Reader): Promise<Uint8Array<ArrayBuffer>> {
     if (this.front.slots.length === 0) return this.bytes;
     const { request, header } = parted(this.bytes, reader);
-    return writeModelFile(parse(reader.alone(request, header)), this.front.progress.step, new Uint8Array(this.weights().buffer));
+    return writeModelFile(parse(reader.alone(request, header, "float32")), this.front.progress.step, new Uint8Array(this.weights().buffer));
   }
 
   private requireFinite(): void {
@@ -144,9 +146,9 @@ export async function provenStep(bytes: Uint8Array<ArrayBuffer>, reader: Reader)
 }
 
 /** A file's header and what follows it; `request` tells Python of the rest. */
-function parted(
+export function parted(
   bytes: Uint8Array<ArrayBuffer>,
-  reader: Reader,
+  reader: FrontReader,
 ): { request: Json<FileStart>; header: string; state: Uint8Array<ArrayBuffer> } {
   const size = bytes.length;
   const prefix = Array.from(bytes.subarray(0, PREFIX_BYTES));

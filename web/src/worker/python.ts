@@ -1,7 +1,8 @@
 // MicroPython in a worker, with tinygpt/core importable. What the two say to each other: tinygpt/core/tab/protocol.pyi.
 import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
-import { type Bridge, type Failed, type Json, MODULES, parse, type Python as Modules } from "../generated/protocol.ts";
+import { type Bridge, MODULES, parse, type Python as Modules } from "../generated/protocol.ts";
 import type { Player } from "../players/contract.ts";
+import { lastLine } from "./answers.ts";
 
 const HEAP = 2 ** 20; // bytes to begin with: it grows with the plan
 // Bytes of garbage before the heap is swept, at a return to JavaScript. Unless told, MicroPython does so at every 16 KB,
@@ -31,28 +32,6 @@ export async function startPython(files: Record<string, string>, url?: string): 
   python.runPython(`import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import ${MODULES.join(", ")}`);
   const modules = Object.fromEntries(MODULES.map((name) => [name, python.globals.get(name)]));
   return { ...(modules as unknown as Modules), run: (script) => python.runPython(script) };
-}
-
-/** What Python answers; its sentence where that is an error. */
-export function answer<T>(text: Json<T>): Exclude<T, Failed> {
-  const told = parse(text) as T | Failed;
-  if (typeof told === "object" && told !== null && "error" in told) throw new Error((told as Failed).error);
-  return told as Exclude<T, Failed>;
-}
-
-/** An error of Python's as its last line says it, without the traceback. */
-export function sentence<T>(call: () => T): T {
-  try {
-    return call();
-  } catch (error) {
-    throw new Error(lastLine(error));
-  }
-}
-
-export function lastLine(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  const last = text.trim().split("\n").at(-1) ?? text;
-  return last.replace(/^(\w*Error|\w*Exception|JsException): /, "");
 }
 
 const DIGITS = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));

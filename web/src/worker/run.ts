@@ -8,7 +8,7 @@ import { Driven } from "./driven.ts";
 import type { Gpu } from "../players/gpu.ts";
 import { ModelFile, type Reader, writeAdapterFile, writeModelFile } from "./modelfile.ts";
 import type { Failure, RunEvent, SavedFile, Started } from "./protocol.ts";
-import { lastLine, sentence } from "./python.ts";
+import { lastLine, sentence } from "./answers.ts";
 import type { Line } from "./remote.ts";
 import type { WasmOptions } from "../players/wasmplayer.ts";
 

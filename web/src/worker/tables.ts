@@ -68,7 +68,7 @@ export function withStoredRows<H extends Partial<ModelHeader>>(header: H, body: 
   return { header: { ...header, tables, stateByteLength: 4 + packed.length }, body: packed };
 }
 
-function isStored(floats: Float32Array, row: number, width: number, square: number): boolean {
+export function isStored(floats: Float32Array, row: number, width: number, square: number): boolean {
   if (square !== 0) return true;
   for (let i = row * width; i < (row + 1) * width; i++) if (floats[i] !== 0) return true;
   return false;

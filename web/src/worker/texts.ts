@@ -1,7 +1,8 @@
 // Texts in the worker: what they are like, and those of Hugging Face. Python says what to ask for and what the answers mean.
 import { type AdviceRequest, type DatasetRequest, text as json } from "../generated/protocol.ts";
 import type { Visited, Visiting } from "./protocol.ts";
-import { answer, lastLine, type Python } from "./python.ts";
+import { answer, lastLine } from "./answers.ts";
+import type { Python } from "./python.ts";
 import type { Line } from "./remote.ts";
 
 const ANSWER_BYTES = 8 * 2 ** 20; // the real server keeps its pages near one MiB

@@ -4,7 +4,7 @@ import { digest } from "../lib/bytes.ts";
 import { Driven } from "./driven.ts";
 import { Gpu } from "../players/gpu.ts";
 import type { Machine, TrialEvent } from "./protocol.ts";
-import { answer } from "./python.ts";
+import { answer } from "./answers.ts";
 import type { Line } from "./remote.ts";
 
 export class Trial extends Driven implements TrialWorker {

@@ -6,6 +6,7 @@ import { openFiles } from "../storage/files.ts";
 import { Keeper } from "../storage/keeper.ts";
 import { Shelf } from "../storage/shelf.ts";
 import { mergedFile, type Standing } from "./adapters.ts";
+import { lastLine } from "./answers.ts";
 import * as assets from "./assets.ts";
 import { findBase, standing } from "./bases.ts";
 import { choose } from "./budget.ts";
@@ -21,13 +22,14 @@ import { ModelFile, provenStep } from "./modelfile.ts";
 import { originsOf } from "./origins.ts";
 import type { CheckedFile, Doubt, Failure, Library, ModelBytes, Origins, RunEvent, SavedFile, Start, Started, Text } from "./protocol.ts";
 import type { TrialEvent, Visiting } from "./protocol.ts";
-import { lastLine, type Python } from "./python.ts";
+import type { Python } from "./python.ts";
 import { answerCalls, type Line, moving } from "./remote.ts";
 import { type Kept, type Piece, Trouble, WorkerRun } from "./run.ts";
 import { survey } from "./survey.ts";
 import { advised, visit, type Wish as Visit } from "./texts.ts";
 import { borrowThreads } from "../players/thread.ts";
 import { type Stop, travel, type Travel } from "./travel.ts";
+import { webPage } from "./webpage.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -213,6 +215,14 @@ async function nearest(inHand: Check["inHand"]): Promise<Standing | null> {
   return file && standing(file, inHand?.title ?? "", python.file);
 }
 
+/** The plain model that a file's adapters and their base make; null of a whole model. */
+async function merge(file: ModelBytes): Promise<SavedFile | null> {
+  if (!file.base) return null;
+  const base = await standing(file, "", python.file);
+  const adapter = await ModelFile.open(file.bytes, python.file);
+  return mergedFile(base, adapter.weights(), adapter.origin, python.file);
+}
+
 function putAway(): void {
   run?.close();
   run = null;
@@ -282,16 +292,29 @@ const methods = {
     if (!given) await requireRest();
     const file = given ?? (await inHand().saved());
     if (!file.base) throw new Error("the model in hand has no adapter");
+    if (which === "merged") return (await merge(file))!;
     const base = await standing(file, "", python.file);
-    const adapter = await ModelFile.open(file.bytes, python.file);
-    if (which === "base") return { bytes: base.bytes, name: base.title, step: 0 };
-    return mergedFile(base, adapter.weights(), adapter.origin, python.file);
+    return { bytes: base.bytes, name: base.title, step: 0 };
   },
 
   /** The model as it is, as a file; while training, at the next step. */
   save: async (): Promise<SavedFile> => {
     const file = await inHand().asFile();
     return moving(file, file.bytes.buffer);
+  },
+
+  /** The model as a page of one file; adapters are merged into what they are for. */
+  page: async ({
+    title,
+    prompt,
+    file: given,
+  }: {
+    title: string;
+    prompt: string;
+    file?: ModelBytes;
+  }): Promise<{ name: string; blob: Blob }> => {
+    const file = given ?? (await inHand().asFile());
+    return webPage((await merge(file))?.bytes ?? file.bytes, title, prompt, python);
   },
 
   /** The run under way, soon: the tab may be gone. */
