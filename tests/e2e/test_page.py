@@ -25,6 +25,7 @@ def test_train_stop_save_load_and_go_on(open_page: OpenPage, tmp_path: Path) -> 
     assert float(stat(page, "loss")) > LEARNT
     expect(page.locator("article pre").first).not_to_be_empty()  # a sample
     page.wait_for_function(f"""() => Number(document.querySelector("[data-stat='loss'] dd").innerText) < {LEARNT}""")
+    wait_for_step(page, 101)  # after the first validation
     assert 0 < float(stat(page, "validation")) < LN_VOCAB
     assert "relaxed" in fact(page, "engine") and "MB" in fact(page, "memory")
     stopped_at = stop(page)
