@@ -35,7 +35,10 @@ COMMANDS = ["train", "sample", "sweep", "eval", "compare", "convert", "inspect",
 COMMANDS += ["data"]
 
 
-OF_PRESET = dict.fromkeys(tuned(DEFAULT_PRESET, DEFAULT_RECIPE), "the preset's")
+OF_PRESET = {
+    name: f"{options.shown(value) or 'none'} for {DEFAULT_PRESET}"
+    for name, value in tuned(DEFAULT_PRESET, DEFAULT_RECIPE).items()
+}
 
 
 def options_of(*command: str) -> dict[str, Any]:
@@ -145,6 +148,14 @@ def test_help_fits_80_columns(command: list[str]) -> None:
         result = succeed(*command, flag)
         assert "Usage:" in result.stdout and max(map(len, result.stdout.splitlines())) <= 80
         assert "\\\\" not in result.stdout and "[/" not in result.stdout  # markup that did not work
+
+
+def test_help_shows_what_people_need_and_help_all_the_rest() -> None:
+    short, long = succeed("train", "--help").stdout, succeed("train", "--help-all").stdout
+    assert 12 <= len(re.findall(r"^│ --\w", short, re.M)) <= 22 and "--steps" in short and "--beta2" not in short
+    assert all(f"--{field.name.replace('_', '-')} " in long for field in (*ModelConfig.FIELDS, *TrainConfig.FIELDS))
+    assert "1500 for small" in " ".join(short.replace("│", " ").split()) and "<bool>" not in long
+    assert "--ctx" in long and "--ctx" not in succeed("sweep", "--help").stdout
 
 
 def test_version_and_unknown_commands() -> None:

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from tinygpt import __version__
+from tinygpt.cli.help import arranged
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.cli.output import process_rank
 from tinygpt.cli.streams import prepare_streams
@@ -71,7 +72,7 @@ def made_command(name: str, module: str, part: str, examples: str) -> Any:
         alone.add_typer(found, name=name)
     else:
         alone.command(name, epilog=getattr(home, examples) if examples else None)(found)
-    return typer.main.get_group(alone).commands[name]
+    return arranged(name, typer.main.get_group(alone).commands[name])
 
 
 class OneLineErrors(TyperGroup):

@@ -20,6 +20,7 @@ from tinygpt.core.presets import (
     RECIPES,
     preset_names,
     recipe_names,
+    tuned,
 )
 from tinygpt.core.settings import Field, Settings
 from tinygpt.engines.select import ENGINE_NAMES, EngineChoice
@@ -113,6 +114,11 @@ def complete_corpus(incomplete: str) -> list[str]:
     return [info.name for info in list_corpora() if info.name.startswith(incomplete)]
 
 
+# What settings have that the preset decides, of the default one.
+OF_PRESET = {
+    name: f"{shown(value) or 'none'} for {DEFAULT_PRESET}"
+    for name, value in tuned(DEFAULT_PRESET, DEFAULT_RECIPE).items()
+}
 MACHINE, TEXT, OUTPUT = "Machine", "Text", "Output"
 CHOICE = EngineChoice()
 complete_preset = completion(preset_names())

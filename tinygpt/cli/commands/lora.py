@@ -53,7 +53,7 @@ def train(
         Path | None, option("--out", help="folder of the run", default="runs/PRESET-lora-DATA-NUMBER", panel="Run")
     ] = None,
     resume: Annotated[
-        Path | None, option("--resume", metavar="RUN", help="go on with the run in this folder", panel="Run")
+        Path | None, option("--resume", metavar="RUN", help="continue the run in this folder", panel="Run")
     ] = None,
     data: options.Data = None,
     file: options.TextFile = None,
@@ -93,11 +93,11 @@ def train(
             if out is not None:
                 raise TinyGPTError(f"{resume} goes on in its own folder: leave out --out")
             if read_settings(RunFolder.open(resume).config).run.lora is None:
-                raise TinyGPTError(f"{resume} trains a whole model: go on with it by tinygpt train --resume {resume}")
+                raise TinyGPTError(f"{resume} trains a whole model: continue it with tinygpt train --resume {resume}")
             moved = None if model is None else Origin(kept_name(model))
             job = going_on(resume, changes, texts, output, held, moved)
         elif model is None:
-            raise TinyGPTError("which model? Name the one to adapt, or a run to go on with by --resume")
+            raise TinyGPTError("which model? Name the one to adapt, or a run to continue with --resume")
         else:
             base = open_base(Origin(kept_name(model)), output.warn)
             job = new_adapter_job(base, changes["lora"], changes, texts.on)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from tinygpt.cli import options
 from tinygpt.cli.corpora import TextFlags
-from tinygpt.cli.options import engine_changes, option, with_settings
+from tinygpt.cli.help import HelpAll
+from tinygpt.cli.options import OF_PRESET, engine_changes, option, with_settings
 from tinygpt.cli.output import Output
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, tuned
 
 PANEL = "Sweep"
 
@@ -27,7 +27,7 @@ EXAMPLES = """Examples:
 """
 
 
-@with_settings(ModelConfig, TrainConfig, **dict.fromkeys(tuned(DEFAULT_PRESET, DEFAULT_RECIPE), "the preset's"))
+@with_settings(ModelConfig, TrainConfig, **OF_PRESET)
 def sweep(
     over: Annotated[
         list[str] | None,
@@ -62,7 +62,7 @@ def sweep(
         Path | None, option("--out", help="folder of the sweep", default="runs/sweep-DATA-NUMBER", panel=PANEL)
     ] = None,
     resume: Annotated[
-        Path | None, option("--resume", help="go on with the sweep in this folder, or show it", panel=PANEL)
+        Path | None, option("--resume", help="continue the sweep in this folder, or show it", panel=PANEL)
     ] = None,
     config: Annotated[Path | None, option("--config", help="a sweep.toml to do again", panel=PANEL)] = None,
     keep: Annotated[bool, option("--keep", help="keep each run's folder, with its model", panel=PANEL)] = False,
@@ -84,6 +84,7 @@ def sweep(
         bool, option("--json", help="JSON lines of results on stdout, and nothing else", panel=options.OUTPUT)
     ] = False,
     quiet: options.Quiet = False,
+    help_all: HelpAll = False,
 ) -> None:
     """Train many models that differ in some settings, and compare them. A sweep is a folder; Ctrl-C keeps what is done.
 

@@ -11,12 +11,13 @@ from tinygpt.cli import options
 from tinygpt.cli.assignments import parse_assignments
 from tinygpt.cli.corpora import TextFlags
 from tinygpt.cli.going_on import going_on
-from tinygpt.cli.options import engine_changes, option, with_settings
+from tinygpt.cli.help import HelpAll
+from tinygpt.cli.options import OF_PRESET, engine_changes, option, with_settings
 from tinygpt.cli.output import Output
 from tinygpt.cli.watching import Watched, WatchEvery, watch_of
 from tinygpt.core.config import ModelConfig, TrainConfig
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, FINE_TUNING, tuned
+from tinygpt.core.presets import FINE_TUNING
 from tinygpt.engines.select import changed
 from tinygpt.jobs.choices import Origin
 
@@ -35,7 +36,7 @@ EXAMPLES = """Examples:
 """
 
 
-@with_settings(ModelConfig, TrainConfig, **dict.fromkeys(tuned(DEFAULT_PRESET, DEFAULT_RECIPE), "the preset's"))
+@with_settings(ModelConfig, TrainConfig, **OF_PRESET)
 def train(
     preset: options.Preset = None,
     recipe: options.Recipe = None,
@@ -55,7 +56,7 @@ def train(
         option(
             "--resume",
             metavar="RUN",
-            help="go on with the run in this folder, or in a new one with a .tinygpt file, as a page saves them",
+            help="continue the run in this folder, or a .tinygpt file that the page saved, in a new one",
             panel="Run",
         ),
     ] = None,
@@ -64,8 +65,8 @@ def train(
         option(
             "--init-from",
             metavar="MODEL",
-            help="begin with this model's weights: fine-tune it. A run, a file, or a name, as `sample` takes it; "
-            f"unless stated with lr {FINE_TUNING['lr']:g}, warm-up and {FINE_TUNING['schedule']} schedule",
+            help="fine-tune this model: a run, a file or a name; "
+            f"with lr {FINE_TUNING['lr']:g}, warm-up and {FINE_TUNING['schedule']} schedule unless stated",
             panel="Run",
         ),
     ] = None,
@@ -73,7 +74,7 @@ def train(
         float | None,
         option(
             "--minutes",
-            help="train for so long: size, batch and steps are chosen by measuring, and the loss is foretold",
+            help="train for that many minutes: size, batch and steps are chosen by measuring, and the loss is predicted",
             panel="Run",
         ),
     ] = None,
@@ -109,6 +110,7 @@ def train(
     watch: Watched = None,
     watch_every: WatchEvery = None,
     quiet: options.Quiet = False,
+    help_all: HelpAll = False,
 ) -> None:
     """Train a model. A run is a folder with its config, metrics, samples, checkpoints and loss curve."""
     from tinygpt.cli.journals import check_journals
