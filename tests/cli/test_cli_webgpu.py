@@ -223,6 +223,17 @@ def test_interrupted_on_webgpu_and_resumed_there_is_the_same(text_file: Path, on
 
 
 @needs_adapter
+def test_a_software_adapter_is_not_used_for_larger_models_unless_it_is_named(text_file: Path, tmp_path: Path) -> None:
+    from tinygpt.engines.gpu import adapter_name, find_adapter, is_software
+
+    if not is_software(adapter := find_adapter("auto")):
+        pytest.skip("there is a GPU here")
+    flags = ("train", "--preset", "small", "--engine", "webgpu", "--file", text_file, "--out", tmp_path / "run")
+    refused = one_line_error(tinygpt(*flags))
+    assert "computes in software" in refused and f"--device {adapter_name(adapter).split()[0]}" in refused
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_goes_from_engine_to_engine(text_file: Path, on_webgpu: Path, tmp_path: Path) -> None:
     """webgpu, native, webgpu: the losses and weights of webgpu alone, but for rounding."""
     run = tmp_path / "run"

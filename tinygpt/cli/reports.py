@@ -66,9 +66,9 @@ def end_event(reason: str, progress: Progress, train_loss: float | None) -> dict
 
 
 def judgement(verdict: dict[str, Any]) -> str:
-    retimed = f", {verdict['retimed']:.2f} for the steps there was time for" if "retimed" in verdict else ""
+    retimed = f", {verdict['retimed']:.3f} for the steps there was time for" if "retimed" in verdict else ""
     reached, off = verdict["reached"], 100 * verdict["off"]
-    return f"{verdict['predicted']['loss']:.2f}{retimed}; reached {reached:.2f} ({off:.1f} % off)"
+    return f"{verdict['predicted']['loss']:.3f}{retimed}; reached {reached:.3f} ({off:.1f} % off)"
 
 
 class RunReport:
@@ -127,6 +127,12 @@ class RunReport:
             self.display.event(self.judged)
         self.display.event(end_event(reason, self.progress, train_loss) | self.where_event())
 
+    def validated(self) -> str:
+        """Of what the validations are, where `tinygpt eval` measures more."""
+        run, held_out = self.settings.run, len(self.texts.val)
+        read = run.train.eval_batches * run.train.batch * run.model.ctx
+        return f" ({read / held_out:.0%} of the held-out text; tinygpt eval reads all)" if read < held_out else ""
+
     def where_event(self) -> dict[str, Any]:
         return {"run": str(self.folder.path) if self.folder is not None else None}
 
@@ -148,7 +154,7 @@ class RunReport:
         if train_loss is not None:
             facts.append(("train loss", f"{train_loss:.4f}{f' (mean of the last {last} steps)' if last > 1 else ''}"))
         if progress.best_val is not None:
-            facts.append(("best val", f"{progress.best_val:.4f} at step {progress.best_step:,}"))
+            facts.append(("best val", f"{progress.best_val:.4f} at step {progress.best_step:,}{self.validated()}"))
         if exam is not None:
             facts.append(("exam", result_line(exam)))
         if self.judged is not None:

@@ -13,6 +13,7 @@ from tinygpt.core.engine.contract import Player
 from tinygpt.core.engine.machine import Machine
 from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.engines.base import Base, State, flat_bytes, terminal_engine
 from tinygpt.engines.gpu import Gpu, Progress, explained, record
@@ -63,6 +64,10 @@ class WebGPUMachine(Machine):
         """The device goes with the last machine on it."""
         del self.gpu
         gc.collect()  # in wgpu-py a device and its queue refer to each other
+
+
+# Parameters of the preset tiny, and a little more for other options.
+LARGEST_IN_SOFTWARE = 100_000
 
 
 class WebGPUPlayer(Player):
@@ -189,7 +194,13 @@ def webgpu_engine(
         raise TinyGPTError(
             f"the webgpu engine computes in float32 or f16, not in {precision}; use --engine torch for that"
         )
-    return terminal_engine(config, WebGPUMachine(device, precision == "f16", CompilingBar()), state, base)
+    machine = WebGPUMachine(device, precision == "f16", CompilingBar())
+    if machine.gpu.software and device == "auto" and parameter_count(config.model) > LARGEST_IN_SOFTWARE:
+        raise TinyGPTError(
+            f"the only WebGPU adapter here is {machine.gpu.name}, which computes in software: this model would take "
+            f"hours. Use --engine native, or name the adapter: --device {machine.gpu.name.split()[0]}"
+        )
+    return terminal_engine(config, machine, state, base)
 
 
 class CompilingBar:

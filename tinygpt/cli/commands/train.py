@@ -74,7 +74,7 @@ def train(
         float | None,
         option(
             "--minutes",
-            help="train for that many minutes: size, batch and steps are chosen by measuring, and the loss is predicted",
+            help="train for that many minutes: size, batch and steps are chosen by measuring, the loss is predicted",
             panel="Run",
         ),
     ] = None,
