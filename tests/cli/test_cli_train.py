@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import threading
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,22 @@ def test_a_text_in_utf16_is_warned_of(text_file: Path, tmp_path: Path) -> None:
     text.write_text(text_file.read_text(), encoding="utf-16")
     assert "warning: The text is UTF-16" in train(text, tmp_path / "run", "-q").stderr
     assert "iconv -f UTF-16 -t UTF-8" in succeed("data", "show", "--file", text).stderr
+
+
+def test_a_text_on_stdin_or_from_a_pipe_is_kept_for_a_resume(text_file: Path, tmp_path: Path) -> None:
+    flags = ["train", "--preset", "tiny", *TINY, *CALM, "--steps", "2", "--quiet"]
+    text = text_file.read_bytes()
+    done = process(*flags, "--file", "-", "--out", tmp_path / "run", input=text)
+    assert done.returncode == 0, done.stderr
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(text))
+    writer.start()
+    succeed(*flags, "--file", tmp_path / "pipe", "--out", tmp_path / "other")
+    writer.join()
+    kept = [Path(read_settings(tmp_path / run / "config.toml").data.file) for run in ("run", "other")]
+    assert [path.name.partition("-")[0] for path in kept] == ["stdin", "pipe"]
+    assert all(path.read_bytes() == text for path in kept)
+    succeed("train", "--resume", tmp_path / "run", "--steps", 3, "--quiet")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ for settings in (
     print([sampler.choose(logits, settings, i / 64) for i in range(64)])
 
 print(bits(text.decode(bytes(range(256)) + "é日本🎉".encode() + b"\xf0\x9f\x8e")))
-for start in (b"text", b"\xff\xfet\0", b"\xff\xfe\0\0t\0\0\0", b"t\0e\0"):
+for start in (b"text", b"\xff\xfet\0", b"\xff\xfe\0\0t\0\0\0", b"t\0e\0", b"%PDF-1.7", b"\xe9l\xe8ve " * 9):
     print(text.encoding_advice(start))
 
 run = presets.preset("tiny").replace(steps=130, eval_every=20, sample_every=50, checkpoint_every=40, grad_accum=2)

@@ -34,6 +34,12 @@ def test_a_text_in_another_encoding_is_told_of(encoding):
     assert (f"is {encoding.upper()}" in advice) == (encoding in ("utf-16", "utf-32"))
 
 
+def test_a_file_that_is_no_text_is_told_of():
+    assert "ISO-8859-1" in encoding_advice("Les élèves sont arrivés à l'école. ".encode("latin-1") * 9)
+    for start, what in ((b"%PDF-1.7", "pdftotext"), (b"PK\x03\x04..", "plain text"), (b"\x89PNG\r\n", "an image")):
+        assert what in encoding_advice(start + bytes(range(200)))
+
+
 def test_utf8_and_a_stray_zero_byte_are_no_reason_for_advice():
     assert (
         encoding_advice(b"") == encoding_advice("né 日本 🎉".encode() * 99) == encoding_advice(b"a" * 99 + b"\0") == ""

@@ -6,6 +6,7 @@ import pytest
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.data import load_corpus
+from tinygpt.data.columns import advice_of
 from tinygpt.data.local import load_path
 
 
@@ -14,6 +15,33 @@ def test_a_file_is_taken_byte_for_byte(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(content)
     corpus = load_corpus(file=tmp_path / "notes.txt")
     assert (corpus.name, corpus.text, corpus.description) == ("notes.txt", content, "the file notes.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes.jsonl", b'{"id": 1, "body": "first\\nnote"}\n\n{"id": 2, "body": "second"}\n{"id": 3, "body": ""}\n'),
+        ("notes.csv", b'id,body\n1,"first\nnote"\n2,second\n3,\n'),
+        ("notes.tsv", b'id\tbody\n1\t"first\nnote"\n2\tsecond\n'),
+    ],
+)
+def test_a_column_of_a_table_is_a_text(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    corpus = load_path(tmp_path / f"{name}#body")
+    assert corpus.text == b"first\nnote\n\nsecond\n" and corpus.name == f"{name}#body"
+    assert load_path(tmp_path / name).text == content
+    assert advice_of(tmp_path / name, content).endswith(f"write {name}#body (it has id, body)")
+    with pytest.raises(TinyGPTError, match="has no column 'bod'; did you mean 'body'"):
+        load_path(tmp_path / f"{name}#bod")
+    (tmp_path / name).write_bytes(b'{"broken\n"x')
+    with pytest.raises(TinyGPTError, match=r"is not JSON|not a whole CSV|has no column"):
+        load_path(tmp_path / f"{name}#body")
+    assert advice_of(tmp_path / "notes.txt", content) == ""
+
+
+def test_a_web_address_is_refused() -> None:
+    with pytest.raises(TinyGPTError, match="is a web address: download it first"):
+        load_path(Path("https://example.com/notes.txt"))
 
 
 def test_a_gzipped_file_is_unpacked(tmp_path: Path) -> None:

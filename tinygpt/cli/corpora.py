@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +12,11 @@ from rich.text import Text
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.text import encoding_advice
+from tinygpt.data.columns import advice_of
+from tinygpt.data.corpus import sha256
+from tinygpt.data.local import SIZE_LIMIT
+from tinygpt.disk.cache import cache_dir, write_atomically
+from tinygpt.disk.files import read_limited
 from tinygpt.jobs import texts
 from tinygpt.jobs.choices import NO_TEXT, DataChoice
 from tinygpt.jobs.settings import TrainSettings
@@ -63,12 +70,23 @@ def choose_data(
     if name and file:
         raise TinyGPTError(f"give either --{kind}data or --{kind}file, not both")
     if file:
-        return DataChoice(file=full_path(file))
+        return DataChoice(file=full_path(kept_stream(file)))
     if name == "":
         raise TinyGPTError(f"--{kind}data is empty: name a corpus, as `tinygpt data list` does")
     if name:
         return DataChoice(name=name, budget=budget or 0)
     return before._replace(budget=budget, sha256="") if budget else before
+
+
+def kept_stream(file: Path) -> Path:
+    """A pipe's text, or that of stdin ("-"), as a file of the cache, which a run can be resumed with; else the file."""
+    if str(file) != "-" and not file.is_fifo():
+        return file
+    with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
+        text = read_limited(stream, SIZE_LIMIT)
+    kept = cache_dir("given") / f"{'stdin' if str(file) == '-' else 'pipe'}-{sha256(text)[:12]}.txt"
+    write_atomically(kept, text)
+    return kept
 
 
 def open_corpus(choice: DataChoice, output: Output, refresh: bool = False, remedy: str = OF_CONFIG) -> Corpus:
@@ -79,7 +97,7 @@ def open_corpus(choice: DataChoice, output: Output, refresh: bool = False, remed
             status.update(Text(f"fetching {choice.name}: {done:,} of {budget:,} bytes, {rows:,} rows"))
 
         corpus = texts.open_corpus(choice, remedy, fetched, refresh)
-    advice = encoding_advice(corpus.text)
+    advice = encoding_advice(corpus.text) or (advice_of(Path(choice.file), corpus.text) if choice.file else "")
     if advice:
         output.warn(advice)
     return corpus

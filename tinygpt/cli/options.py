@@ -154,7 +154,10 @@ Data = Annotated[
         autocompletion=complete_corpus,
     ),
 ]
-TextFile = Annotated[Path | None, option("--file", help="your own text: a file or a folder", panel=TEXT)]
+TextFile = Annotated[
+    Path | None,
+    option("--file", help="your own text: a file, a folder, a column as rows.csv#body, or - for stdin", panel=TEXT),
+]
 ValFile = Annotated[
     Path | None, option("--val-file", help="validate on this text, and train on all of the other", panel=TEXT)
 ]

@@ -8,6 +8,18 @@ MARKS = (  # which other encodings begin with; UTF-16's is the beginning of UTF-
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
+# What files that are no text begin with, what they are, and what to do.
+FOREIGN = (
+    (b"%PDF-", "a PDF", "extract its text first, as by: pdftotext OLD.pdf NEW.txt"),
+    (b"PK\x03\x04", "a ZIP archive, as .docx, .odt and .epub files are", "save it as plain text first"),
+    (b"\xd0\xcf\x11\xe0", "an old Office document", "save it as plain text first"),
+    (b"{\\rtf", "a rich-text document", "save it as plain text first"),
+    (b"\x89PNG", "an image", "give a text"),
+    (b"\xff\xd8\xff", "an image", "give a text"),
+    (b"GIF8", "an image", "give a text"),
+    (b"\x1f\x8b", "packed by gzip", "name it .gz, or unpack it"),
+    (b"7z\xbc\xaf", "a 7z archive", "unpack it"),
+)
 
 
 def encode(text: str) -> bytes:
@@ -64,17 +76,30 @@ class StreamDecoder:
 def encoding_advice(text: bytes) -> str:
     """What to tell the user of a text whose bytes are not UTF-8's letters; nothing of any other."""
     start = text[:PROBED_BYTES]
-    encoding = ""
+    for magic, what, remedy in FOREIGN:
+        if start.startswith(magic):
+            return f"This file is {what}, and its bytes would be learned as they are: {remedy}."
+    encoding = "ISO-8859-1" if is_latin(start) else ""
     for mark, name in MARKS:
-        if not encoding and start.startswith(mark):
+        if encoding in ("", "ISO-8859-1") and start.startswith(mark):
             encoding = name
     if not encoding and 8 * start.count(b"\0") <= len(start):
         return ""
-    what = f"is {encoding}" if encoding else "is full of zero bytes, as UTF-16 and binary files are"
+    seems = "is" if encoding != "ISO-8859-1" else "seems to be"
+    what = f"{seems} {encoding}" if encoding else "is full of zero bytes, as UTF-16 and binary files are"
     return (
         f"The text {what}, and its bytes would be learned as they are. Convert it to UTF-8 first, "
         f"as by: iconv -f {encoding or 'UTF-16'} -t UTF-8 OLD > NEW"
     )
+
+
+def is_latin(start: bytes) -> bool:
+    """Whether most of what is not ASCII is no UTF-8 either."""
+    high = sum([1 for byte in start if byte >= 0x80])
+    if high == 0 or b"\0" in start:
+        return False
+    decoder = StreamDecoder()
+    return 2 * "".join([decoder.push(byte) for byte in start]).count(REPLACEMENT) > high
 
 
 def whole_characters(text: str) -> str:

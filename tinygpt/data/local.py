@@ -3,24 +3,35 @@
 import gzip
 import io
 import os
+import re
 import stat
 import zlib
 from pathlib import Path
 from typing import BinaryIO
 
 from tinygpt.core.errors import TinyGPTError
+from tinygpt.data.columns import column_of, divided
 from tinygpt.data.corpus import Corpus
 from tinygpt.disk.files import open_regular
 
 SIZE_LIMIT = 1 << 30
+URL = re.compile(r"(https?|ftp):/")
 BINARY_PROBE_BYTES = 8192
 
 
 def load_path(path: Path, *, size_limit: int = SIZE_LIMIT) -> Corpus:
-    """A file's bytes as they are (gunzipped where it ends in .gz), or a folder's text files joined by newlines."""
+    """A file's bytes as they are (gunzipped where it ends in .gz), a column of a table, or a folder's text files
+    joined by newlines."""
     path = Path(os.path.expanduser(path))  # which leaves an unknown user's as it is
+    if URL.match(str(path)):
+        raise TinyGPTError(f"{path} is a web address: download it first, as by curl -O, and give the file")
+    file, column = divided(path)
     try:
-        corpus = load_folder(path, size_limit) if is_folder(path) else load_file(path, size_limit)
+        if column:
+            text = column_of(file, read_bytes(file, size_limit), column)
+            corpus = Corpus(path.name, text, f"the column {column} of the file {file.name}")
+        else:
+            corpus = load_folder(path, size_limit) if is_folder(path) else load_file(path, size_limit)
     except OSError as error:
         raise TinyGPTError(
             f"Cannot read {error.filename or path} ({error.strerror or error}): check that it is yours to read."
