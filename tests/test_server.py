@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -158,14 +159,18 @@ def test_play_says_when_there_is_no_page(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert result.exit_code == 1 and "run: make play" in result.output
 
 
-def interrupted(seconds: float) -> None:
-    raise KeyboardInterrupt
-
-
-def test_play_serves_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, 0)])
+def test_play_serves_until_it_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, number: signal.Signals, code: int
+) -> None:
+    """Also in the background, where a shell has it ignore Ctrl-C."""
     opened: list[str] = []
+    before = signal.signal(number, signal.SIG_IGN)
     monkeypatch.setattr("tinygpt.site.build.DIST", folder)
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))
-    monkeypatch.setattr("tinygpt.cli.commands.play.sleep", interrupted)
-    result = CliRunner().invoke(app, ["play", "--port", "0"])
-    assert result.exit_code == INTERRUPTED and opened and opened[0] in result.output
+    monkeypatch.setattr("tinygpt.cli.commands.play.sleep", lambda seconds: signal.raise_signal(number))
+    try:
+        result = CliRunner().invoke(app, ["play", "--port", "0"])
+    finally:
+        signal.signal(number, before)
+    assert result.exit_code == code and opened and opened[0] in result.output

@@ -401,7 +401,11 @@ def test_an_exploding_loss_stops_the_run_but_a_single_bad_batch_does_not():
 
 @pytest.mark.parametrize(
     ("changes", "says"),
-    [({"grad_clip": 0.0}, "clipping is off"), ({"lr": 0.1}, "0.1 is likely too high"), ({}, "lower learning rate")],
+    [
+        ({"grad_clip": 0.0}, "clipping is off"),
+        ({"lr": 0.1}, "0.1 is likely too high: try 0.0003"),
+        ({}, "lower learning rate"),
+    ],
 )
 def test_divergence_names_the_likely_cause(changes, says):
     with pytest.raises(Diverged, match=says):

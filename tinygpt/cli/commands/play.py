@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import webbrowser
 from time import sleep
 from typing import Annotated
 
 import typer
 
+from tinygpt.cli.interrupts import INTERRUPTED, stop_signals
 from tinygpt.cli.output import Output
 
 DEFAULT_PORT = 8017
-SECONDS = 3600.0
+SECONDS = 0.1  # between two looks at whether it is to end
 
 
 def play(
@@ -33,5 +35,8 @@ def play(
         output.say(f"TinyGPT is at {site.url} (Ctrl-C ends it)")
         if open:
             webbrowser.open(site.url)
-        while True:
-            sleep(SECONDS)  # which Ctrl-C ends on every system, as it does not a lock
+        with stop_signals() as stop:  # also where the caller ignores them, as a shell does in the background
+            while not stop.wanted:
+                sleep(SECONDS)
+    if stop.number == signal.SIGINT:
+        raise typer.Exit(INTERRUPTED)

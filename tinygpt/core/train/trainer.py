@@ -7,6 +7,7 @@ from tinygpt.core.corpus import check_corpus
 from tinygpt.core.engine.rate import HEARD, Rate
 from tinygpt.core.errors import NotFinite, TinyGPTError
 from tinygpt.core.optimizers.schedule import learning_rate
+from tinygpt.core.presets import preset_like, recipe_like, tuned
 from tinygpt.core.text import decode
 from tinygpt.core.train.blocks import Blocks
 from tinygpt.core.train.exam import ON_THE_WAY, Exam, exam_facts
@@ -273,7 +274,7 @@ class Trainer:
             self.host.emit({"event": "advice", "step": step, "kind": advice[0], "text": advice[1]})
 
     def diverged(self, step: int, what: str) -> Diverged:
-        return Diverged(divergence_sentence(self.config.train, step, what, self.last["step"]))
+        return Diverged(divergence_sentence(self.config, step, what, self.last["step"]))
 
     async def evaluate(self, last: bool) -> bool | None:
         """Measure the validation loss, and hold the exam where there is one; whether the model is the best so far.
@@ -399,11 +400,13 @@ def symptom(loss: float, grad_norm: float) -> str:
     return f"the loss is {loss:.2f}, far above an untrained model's {LN_VOCAB:.2f}"
 
 
-def divergence_sentence(train: TrainConfig, step: int, what: str, kept: int) -> str:
+def divergence_sentence(run: RunConfig, step: int, what: str, kept: int) -> str:
+    train, recipe = run.train, recipe_like(run)
+    usual = tuned(preset_like(run.model), recipe).get("lr", TrainConfig().lr)
     if train.grad_clip == 0:
         cause = "gradient clipping is off (grad_clip 0): turn it on, or lower the learning rate"
-    elif train.lr > 2e-3:
-        cause = f"the learning rate {train.lr:g} is likely too high: try 3e-4, or add warm-up steps"
+    elif train.lr > usual:
+        cause = f"the learning rate {train.lr:g} is likely too high: try {usual:g}, as the recipe {recipe} has it"
     else:
         cause = f"try a lower learning rate than {train.lr:g}, or warm-up steps"
     return f"training stopped at step {step} because {what}; {cause}. The model as of step {kept} is kept"
