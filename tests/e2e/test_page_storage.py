@@ -70,6 +70,7 @@ STALL = """
 }
 """
 
+LONG = 12_000  # steps, so that the page is reloaded before they are done, however slow the reload is
 # The calls of one checkpoint may be too few.
 AGAIN = "() => void setInterval(() => document.dispatchEvent(new Event('visibilitychange')), 100)"
 
@@ -92,14 +93,14 @@ def interrupted(page: Page, file: Path, folder: Path, engine: str = "wasm") -> C
 
 
 def test_a_reload_in_mid_run_changes_no_bit(open_page: OpenPage, tmp_path: Path) -> None:
-    file = untrained(tmp_path / "toy.tinygpt")
+    file = untrained(tmp_path / "toy.tinygpt", TINY.replace(steps=LONG, eval_every=LONG // 3, sample_every=LONG // 3))
     page = open_page()
     assert page.get_by_role("region", name="The run before").count() == 0
     made = interrupted(page, file, tmp_path)
     assert_same_model(made, uninterrupted(open_page, file, tmp_path))
     told = [json.loads(line) for line in engine_worker(page).evaluate(EVENTS).splitlines()]
-    assert [row[0] for event in told if event["event"] == "steps" for row in event["rows"]] == [*range(1, 1501)]
-    assert [event["step"] for event in told if event["event"] == "eval"] == [500, 1000, 1500]
+    assert [row[0] for event in told if event["event"] == "steps" for row in event["rows"]] == [*range(1, LONG + 1)]
+    assert [event["step"] for event in told if event["event"] == "eval"] == [LONG // 3, 2 * LONG // 3, LONG]
 
     # The file that the page wrote is Python's as well: the same text, byte for byte.
     samples = page.locator("article pre").count()

@@ -16,7 +16,13 @@ import tinygpt
 from tinygpt.store.bundled import named
 from tinygpt.store.formats import load_file, save_model
 
-PROMPTS = {"addition": "12+34=", "moby-dick": "Call me ", "shakespeare-huge": "To be, ", "shakespeare-small": "To be, "}
+PROMPTS = {
+    "addition": "12+34=",
+    "moby-dick": "Call me ",
+    "python": "def ",
+    "shakespeare-huge": "To be, ",
+    "shakespeare-small": "To be, ",
+}
 LENGTH = 300  # more than the window of any of them, so that it is read again
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 WRITE = """(prompt, temperature, length) => {
