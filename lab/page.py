@@ -37,9 +37,10 @@ REPEATS = 5  # of a text
 # Presses Train; milliseconds until the page shows a step.
 FIRST_STEP = """() => new Promise((done) => {
   const began = performance.now();
-  const step = document.querySelector("[data-stat='step'] dd");
-  const seen = () => { if (/^[1-9]/.test(step.innerText)) done(performance.now() - began); };
-  new MutationObserver(seen).observe(step, { subtree: true, childList: true, characterData: true });
+  const page = document.body;
+  const step = () => document.querySelector("[data-stat='step'] dd")?.innerText ?? "";
+  const seen = () => { if (/^[1-9]/.test(step())) done(performance.now() - began); };
+  new MutationObserver(seen).observe(page, { subtree: true, childList: true, characterData: true });
   [...document.querySelectorAll("button")].find((button) => button.innerText === "Train").click();
 })"""
 
@@ -58,6 +59,7 @@ def shown_number(text: str) -> float:
 
 def measure_page(page: Any, name: str, engine: str, seconds: float) -> Seen:
     """As a person would: choose, train for a while, stop, let it write."""
+    page.locator("details.advanced").evaluate("details => { details.open = true; }")
     page.get_by_label(name, exact=True).check()
     page.get_by_label(LABELS[engine]).check()
     page.locator("input[name=steps]").fill(str(MANY))  # it must not end by itself
@@ -71,12 +73,13 @@ def measure_page(page: Any, name: str, engine: str, seconds: float) -> Seen:
     page.get_by_role("button", name="Stop", exact=True).click()
     page.wait_for_selector("[data-phase=idle]", timeout=600_000)
     stopped = worst_stops(page)
+    page.evaluate("() => { location.hash = '#play'; }")
     times = []
     for _ in range(REPEATS):
-        count = page.locator("article").count()
         began = time.perf_counter()
         page.get_by_role("button", name="Write", exact=True).click()
-        page.wait_for_function("count => document.querySelectorAll('article').length > count", arg=count)
+        page.wait_for_selector("[data-pace=writing]")
+        page.wait_for_selector("[data-pace=done]")
         times.append(time.perf_counter() - began)
     written = SampleConfig().tokens / statistics.median(times)
     return Seen(first_ms, statistics.median(readings[len(readings) // 2 :]), stopped, written)
@@ -115,7 +118,7 @@ def main() -> None:
         for name in asked.presets:
             flags = [flag for flag in CHROMIUM_FLAGS if not flag.startswith("--headless")]
             browser = playwright.chromium.launch(executable_path=find_chromium(), args=[*flags, *webgpu_flags()])
-            page = browser.new_page()
+            page = browser.new_page(reduced_motion="reduce")  # a text is there as soon as it is written
             page.add_init_script(WATCH)
             page.goto(f"{site.url}#train")
             page.wait_for_selector("[data-phase]:not([data-phase=loading])")

@@ -59,8 +59,7 @@ STOPS = (
 
 def train_and_stop(page: Any, stop: Stop) -> float:
     """Have the page, which rests, train so, and stop it there; in how many ms it rested again."""
-    if not page.locator("input[name=eval_every]").is_visible():
-        page.get_by_text("Settings", exact=True).first.click()
+    page.locator("details.advanced").evaluate("details => { details.open = true; }")
     for name, value in stop.settings.items():
         page.locator(f"input[name={name}]").fill(str(value))
     page.locator(".act button").click()

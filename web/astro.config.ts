@@ -11,6 +11,7 @@ const isolation = Object.fromEntries(
 export default defineConfig({
   integrations: [svelte()],
   devToolbar: { enabled: false },
+  build: { inlineStylesheets: "never" }, // a stylesheet names its fonts beside itself, wherever the site lies
   server: { headers: isolation },
   vite: {
     server: { fs: { allow: [".."] } }, // the worker takes tinygpt/core from the package's own files

@@ -390,7 +390,14 @@ def test_a_capsule(python, trained):
     assert end.events[0] == {"event": "replaying", "engine": end.bridge.describe(), "steps": 40}
     run = {"id": "a", "title": "a", "created": "", "savedAt": "", "forked": None, "base": None, "text": KEPT_TEXT}
     run |= {"step": 40, "steps": 40, "loss": 1, "best": None, "config": standing["config"], "parameters": 1}
-    run |= {"engine": "wasm", "history": [], "validations": [], "stops": [{"step": 9, "loss": None}], "bytes": 1}
+    run |= {
+        "engine": "wasm",
+        "history": [],
+        "validations": [],
+        "sample": "",
+        "stops": [{"step": 9, "loss": None}],
+        "bytes": 1,
+    }
     assert json.loads(replay.stops(json.dumps([run]))) == [{"run": "a", "title": "a", "step": 9}]
     gpu = {"capsule": json.dumps(capsule), "device": DEVICE}
     assert python.capsules.Replay(json.dumps(gpu)).facts()

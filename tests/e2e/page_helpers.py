@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, ViewportSize
 
@@ -38,10 +39,13 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
         prepare: Callable[[Page], object] = lambda page: None,
         beyond: tuple[str, ...] = (),
         view: str = "train",
+        motion: Literal["reduce", "no-preference"] = "reduce",
     ) -> Page:
         sites.append(site := Site(dist, isolated=isolated).__enter__())
         # A service worker would isolate the page.
-        pages.append(page := browser.new_context(service_workers="allow" if isolated else "block").new_page())
+        # Nothing moves by itself, so what is seen does not depend on when.
+        context = browser.new_context(service_workers="allow" if isolated else "block", reduced_motion=motion)
+        pages.append(page := context.new_page())
         page.set_default_timeout(PATIENCE)
         ours = (site.url, "blob:", *beyond)
         page.on("request", lambda sent: None if sent.url.startswith(ours) else elsewhere.append(sent.url))
@@ -50,6 +54,8 @@ def opener(dist: Path, browser: Browser) -> Iterator[OpenPage]:
         prepare(page)
         page.goto(f"{site.url}#{view}")
         page.wait_for_selector("[data-phase]:not([data-phase=loading])")
+        if view == "train":
+            unfold(page)
         return page
 
     yield opened
@@ -67,21 +73,56 @@ def is_complaint(said: ConsoleMessage, beyond: tuple[str, ...]) -> bool:
 
 
 def view_names(page: Page) -> list[str]:
-    """Of the tabs, so that a new view is among them."""
-    return page.locator("nav[aria-label=Views] a").evaluate_all("links => links.map(({ hash }) => hash.slice(1))")
+    """The four places, and what is reached from them."""
+    places = page.locator("nav[aria-label=Places] a").evaluate_all("links => links.map(({ hash }) => hash.slice(1))")
+    return ["home", *places, "text", "verify", "measure"]
 
 
 def show(page: Page, view: str) -> None:
     page.evaluate("view => { location.hash = view }", view)
-    page.wait_for_selector(f"nav a[href='#{view}'][aria-current]")
+    page.wait_for_selector(f"[data-view={view}]:not([hidden])")
+
+
+def your_model(page: Page) -> Locator:
+    return page.get_by_role("region", name="Your model")
+
+
+def offer_of(page: Page) -> Locator:
+    """The run to continue after a reload."""
+    return page.get_by_role("region", name="The run before")
+
+
+def unfold(page: Page) -> None:
+    """Opens Advanced, with every setting."""
+    page.wait_for_selector("details.advanced")
+    page.locator("details.advanced").first.evaluate("details => { details.open = true; }")
+
+
+def choose_text(page: Page, source: str, text: str | None = None) -> None:
+    """A text of the site by its name, "own" or "hub"; what is pasted as one's own."""
+    page.locator("select[name=text]").select_option(source)
+    if text is not None:
+        page.get_by_label("Text to learn from").fill(text)
+
+
+def let_write(page: Page, prompt: str = "", **settings: str) -> str:
+    """What the current model writes, with the settings that the sliders do not have as they are there."""
+    show(page, "play")
+    page.get_by_label("Begin with").fill(prompt)
+    for name, value in settings.items():
+        page.get_by_label(name.capitalize(), exact=True).fill(value)
+    press(page, "Write")
+    pane = page.locator(".panes article").first
+    pane.locator("[data-pace=done]").filter(has_text="letters").wait_for()
+    return pane.locator(".written").inner_text()
 
 
 def stat(page: Page, name: str) -> str:
-    return page.locator(f"[data-stat='{name}'] dd").first.inner_text()
+    return page.locator(f"[data-stat='{name}'] dd").first.text_content() or ""
 
 
 def fact(page: Page, name: str) -> str:
-    return page.locator(f"[data-fact='{name}']").inner_text()
+    return page.locator(f"[data-fact='{name}']").text_content() or ""
 
 
 def step(page: Page) -> int:
@@ -104,8 +145,9 @@ def press(page: Page, name: str) -> None:
 
 
 def wait_for_step(page: Page, least: int) -> None:
+    page.wait_for_selector("[data-stat=step]")
     page.wait_for_function(
-        """least => Number(document.querySelector("[data-stat='step'] dd").innerText.replace(",", "")) >= least""",
+        """least => Number(document.querySelector("[data-stat='step'] dd").textContent.replaceAll(",", "")) >= least""",
         arg=least,
     )
 
@@ -116,9 +158,9 @@ def stop(page: Page) -> int:
     return step(page)
 
 
-def save(page: Page, folder: Path) -> Path:
+def save(page: Page, folder: Path, button: str = "Save") -> Path:
     with page.expect_download() as download:
-        press(page, "Save")
+        press(page, button)
     file = folder / download.value.suggested_filename
     download.value.save_as(file)
     return file

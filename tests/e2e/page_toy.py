@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from page_helpers import OpenPage, check, press, save
+from page_helpers import OpenPage, check, choose_text, click, offer_of, press, save, unfold, your_model
 from playwright.sync_api import Page, expect
 
 from tinygpt.core.config import ModelConfig, RunConfig, TrainConfig
@@ -31,8 +31,7 @@ def untrained(file: Path, config: RunConfig = TINY) -> Path:
 
 
 def go_on_with(page: Page, file: Path, engine: str = "wasm", text: str = TEXT) -> None:
-    check(page.get_by_label("Your own"))
-    page.get_by_label("Text to learn from").fill(text)
+    choose_text(page, "own", text)
     page.locator("input[accept^='.tinygpt,']").set_input_files(file)
     check(page.locator(f"input[name=engine][value={engine}]"))
     one_thread(page)
@@ -41,15 +40,13 @@ def go_on_with(page: Page, file: Path, engine: str = "wasm", text: str = TEXT) -
 
 def go_on_from_there(page: Page) -> None:
     one_thread(page)
-    press(page, "Go on from there")
+    click(offer_of(page).get_by_role("button").first)
 
 
 def one_thread(page: Page) -> None:
     """A toy's threads would wait for each other for most of the time, on a machine that has more to do."""
+    unfold(page)
     threads = page.locator("input[name=threads]")
-    settings = page.locator("details", has=page.locator("summary", has_text="Settings"))
-    # A click may miss it, where a model is just coming to hand.
-    settings.evaluate("details => { details.open = true; }")
     if threads.is_enabled():
         threads.fill("1")
 
@@ -67,7 +64,7 @@ def hide(page: Page) -> None:
 
 
 def wait_until_kept(page: Page) -> None:
-    expect(page.get_by_role("region", name="The model in hand")).to_contain_text("kept in this browser")
+    expect(your_model(page)).to_contain_text("kept in this browser")
 
 
 def finish(page: Page, folder: Path) -> Checkpoint:

@@ -20,16 +20,19 @@ from page_helpers import (
     WIDE,
     OpenPage,
     check,
+    choose_text,
     click,
+    offer_of,
     opener,
     press,
     show,
     stop,
+    unfold,
     view_names,
     wait_for_step,
 )
 from page_toy import wait_until_kept
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from tinygpt.engines.runner import find_chromium
 from tinygpt.site.build import build
@@ -40,6 +43,9 @@ SHEET = """<!doctype html><meta charset="utf-8"><title>TinyGPT: the page</title>
 img{{border:1px solid #999;max-height:40rem;object-fit:cover;object-position:top}}</style>{rows}"""
 
 
+SIZES: dict[str, ViewportSize] = {"wide": WIDE, "phone": PHONE, "large": {"width": 1920, "height": 1080}}
+
+
 class Album:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,12 +54,12 @@ class Album:
     def take(self, page: Page, state: str) -> None:
         self.states[state] = []
         slug = re.sub(r"\W+", "-", state)
-        for size, scheme in product((WIDE, PHONE), ("light", "dark")):
+        for (width, size), scheme in product(SIZES.items(), ("light", "dark")):
             page.set_viewport_size(size)
             page.emulate_media(color_scheme=scheme)
             page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")
             page.wait_for_timeout(150)  # charts are drawn anew
-            name = f"{slug}-{'phone' if size is PHONE else 'wide'}-{scheme}.png"
+            name = f"{slug}-{width}-{scheme}.png"
             page.screenshot(path=self.folder / name, full_page=True)
             self.states[state].append(name)
         page.set_viewport_size(WIDE)
@@ -69,35 +75,39 @@ class Album:
 
 def train(page: Page, size: str, steps: int, text: str | None = None) -> None:
     show(page, "train")
-    check(page.get_by_label(size, exact=True))
+    page.get_by_label("Size or time").select_option(size)
     if text:
-        check(page.get_by_label("Your own"))
-        page.get_by_label("Text to learn from").fill(text)
+        choose_text(page, "own", text)
     press(page, "Train")
     page.wait_for_selector("[data-phase=training]")
     wait_for_step(page, steps)
 
 
 def first_look(page: Page, album: Album, folder: Path) -> None:
-    for view in view_names(page):
+    slider = page.get_by_role("slider", name="Seconds of training")
+    for place, state in (("60", "noise"), ("400", "words"), ("1000", "lines")):
+        slider.fill(place)
+        album.take(page, f"the first screen: {state}")
+    for view in view_names(page)[1:]:
         show(page, view)
         album.take(page, f"{view}, nothing yet")
 
 
 def texts(page: Page, album: Album, folder: Path) -> None:
-    show(page, "train")
-    check(page.get_by_label("Your own"))
-    page.get_by_label("Text to learn from").fill(POEM)
+    show(page, "text")
+    view = page.locator("[data-view=text]")
+    view.get_by_label("Text to learn from").fill(POEM)
     press(page, "more about this text")
     album.take(page, "a text of one's own")
-    check(page.get_by_label("Hugging Face"))
-    click(page.locator("summary", has_text="Settings"))
-    album.take(page, "Hugging Face, and all settings")
+    check(view.get_by_label("A Hugging Face dataset"))
+    album.take(page, "a dataset of Hugging Face")
+    show(page, "train")
+    unfold(page)
+    album.take(page, "all settings")
 
 
 def run(page: Page, album: Album, folder: Path) -> None:
-    show(page, "start")
-    press(page, "Train for 3 minutes")
+    press(page, "Train yours now · 1 minute")
     expect(page.get_by_role("status").first).to_contain_text("Measuring this machine")
     album.take(page, "measuring before a run")
     press(page, "Stop")
@@ -113,51 +123,46 @@ def run(page: Page, album: Album, folder: Path) -> None:
     wait_until_kept(page)
     album.take(page, "a run that was stopped")
     page.reload()
-    expect(page.get_by_role("region", name="The run before")).to_be_visible()
+    expect(offer_of(page)).to_be_visible()
     album.take(page, "after a reload")
 
 
 def writing(page: Page, album: Album, folder: Path) -> None:
-    show(page, "start")
-    click(page.get_by_role("region", name="Play with a trained model").get_by_role("button").first)
-    expect(page.locator("[data-pace]")).to_contain_text("320 bytes")
-    page.locator(".panes pre").press("ArrowRight")
+    click(page.get_by_role("button", name="Come, good my mind"))
+    done = page.locator("[data-pace=done]").filter(has_text="320 letters")
+    done.wait_for()
+    check(page.get_by_label("Colour by surprise"))
+    page.wait_for_function("() => document.querySelectorAll('.panes .written span').length > 5")
+    album.take(page, "written, coloured by surprise")
+    page.locator(".panes .written").press("ArrowRight")
     expect(page.get_by_role("list", name="What could come next")).to_be_visible()
-    album.take(page, "written, and what could come next")
-    page.get_by_label("beside").select_option("moby-dick")
+    album.take(page, "what could come next")
+    page.get_by_label("Compare with", exact=True).select_option("moby-dick")
     expect(page.get_by_role("article", name="moby-dick.tinygpt")).to_be_visible()
     page.get_by_label("Begin with").fill("The sea")
     press(page, "Write")
-    expect(page.locator("[data-pace]").last).to_contain_text("320 bytes")
+    done.last.wait_for()
     album.take(page, "two models beside each other")
     show(page, "inside")
     expect(page.locator("[data-inside=attention]")).to_be_visible()
-    check(page.get_by_label("attention", exact=True))
-    album.take(page, "inside a model of ours")
+    album.take(page, "inside a bundled model")
 
 
 def teaching(page: Page, album: Album, folder: Path) -> None:
-    show(page, "start")
-    press(page, "Choose a text for it")
-    expect(page.get_by_role("alert").first).to_contain_text("Loaded ")
-    check(page.get_by_role("radio", name="Moby-Dick"))
-    expect(page.locator("[data-fact=adapter]")).to_be_visible()
-    album.take(page, "a model to be taught another text")
-    page.locator("input[name=steps]").fill("150")
-    press(page, "Teach")
-    expect(page.get_by_role("status").first).to_contain_text("Finished", timeout=120_000)
+    show(page, "text")
+    view = page.locator("[data-view=text]")
+    view.get_by_label("Text to learn from").fill(POEM)
+    press(page, "Teach it")
+    expect(page.get_by_role("heading", name="You just trained a language model")).to_be_visible(timeout=300_000)
     wait_until_kept(page)
-    album.take(page, "a model that was taught another text")
-    show(page, "write")
-    page.get_by_label("beside").select_option("=base")
+    album.take(page, "a model that was taught a text")
+    show(page, "play")
+    page.get_by_label("Compare with", exact=True).select_option("=base")
     expect(page.locator(".panes article")).to_have_count(2)
     page.get_by_label("Begin with").fill("The whale")
     press(page, "Write")
-    expect(page.locator("[data-pace]").last).to_contain_text("320 bytes")
+    page.locator("[data-pace=done]").filter(has_text="320 letters").last.wait_for()
     album.take(page, "with its adapter, and without")
-    show(page, "library")
-    expect(page.get_by_role("article", name="shakespeare-small taught Moby-Dick")).to_be_visible()
-    album.take(page, "an adapter in the library")
 
 
 def library(page: Page, album: Album, folder: Path) -> None:
@@ -165,27 +170,30 @@ def library(page: Page, album: Album, folder: Path) -> None:
         train(page, size, steps, POEM)
         stop(page)
         wait_until_kept(page)
-    show(page, "library")
-    expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
+        press(page, "Train a new model instead")
+    show(page, "models")
+    expect(page.get_by_text("2 runs, ")).to_be_visible()
+    album.take(page, "two models")
     for box in page.get_by_role("checkbox", name="Compare").all():
         check(box)
     expect(page.get_by_role("region", name="Comparison")).to_be_visible()
-    click(page.get_by_role("button", name="Travel back").last)
-    press(page, "Let each write")
-    expect(page.get_by_role("button", name="Let each write", exact=True)).to_be_enabled()
-    album.take(page, "a library of two runs")
+    click(page.get_by_role("button", name="Watch it learn").last)
+    press(page, "Show what it wrote")
+    expect(page.get_by_role("button", name="Show what it wrote", exact=True)).to_be_enabled()
+    album.take(page, "two models compared, and one watched")
+    show(page, "train")
     with page.expect_download() as capsule:
-        click(page.get_by_role("button", name="Share").last)
+        press(page, "Save a proof")
     file = folder / "capsule.json"
     capsule.value.save_as(file)
-    show(page, "replay")
+    show(page, "verify")
     page.get_by_label("Open a capsule").set_input_files(file)
-    page.locator("input[name=replayed]").fill("60")
+    page.locator("input[name=replayed]").fill("20")
     page.locator("input[name=replayed]").blur()
-    album.take(page, "a capsule")
+    album.take(page, "a proof")
     press(page, "Replay")
     expect(page.locator("[data-verdict=equal]")).to_be_visible()
-    album.take(page, "a capsule that was replayed")
+    album.take(page, "a proof that was replayed")
 
 
 def measured(page: Page, album: Album, folder: Path) -> None:
@@ -200,20 +208,20 @@ def measured(page: Page, album: Album, folder: Path) -> None:
 
 def faults(page: Page, album: Album, folder: Path) -> None:
     show(page, "train")
-    check(page.get_by_label("Your own"))
-    page.get_by_label("Text to learn from").fill("short")
+    page.get_by_label("Size or time").select_option("tiny")
+    choose_text(page, "own", "short")
     press(page, "Train")
     expect(page.get_by_role("alert").first).to_contain_text("use a longer text")
     album.take(page, "a text that is too short")
     file = folder / "a-long-name-of-a-file-that-somebody-has-found-somewhere-and-that-is-no-model-at-all.tinygpt"
     file.write_bytes(b"not a model at all")
     page.locator("input[accept^='.tinygpt,']").set_input_files(file)
-    expect(page.get_by_role("alert").first).to_contain_text("this is no .tinygpt file")
+    expect(page.get_by_role("alert").first).to_contain_text("cannot be loaded")
     album.take(page, "a file that is no model")
-    show(page, "replay")
+    show(page, "verify")
     page.get_by_label("Open a capsule").set_input_files(file)
     expect(page.get_by_role("alert").last).not_to_be_empty()
-    album.take(page, "a file that is no capsule")
+    album.take(page, "a file that is no proof")
 
 
 def without_worker(page: Page) -> None:
@@ -227,7 +235,7 @@ SCENES: list[Scene] = [first_look, texts, run, writing, teaching, library, measu
 def take_all(open_page: OpenPage, album: Album, folder: Path) -> None:
     for scene in SCENES:
         print(scene.__name__, flush=True)
-        scene(open_page(view="start"), album, folder)
+        scene(open_page(view="home"), album, folder)
     album.take(open_page(isolated=False), "a host without the headers")
     album.take(open_page(prepare=without_worker), "a worker that cannot start")
 

@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from page_helpers import PHONE, WIDE, OpenPage, check, click, press, show, view_names, wait_for_step
+from page_helpers import (
+    PHONE,
+    WIDE,
+    OpenPage,
+    check,
+    choose_text,
+    let_write,
+    press,
+    show,
+    unfold,
+    view_names,
+    wait_for_step,
+)
 from playwright.sync_api import Page, expect
 
 from tinygpt.site.build import WEB
@@ -40,25 +52,23 @@ def grave_faults(page: Page, state: str, schemes: tuple[Scheme, ...] = ("light",
 def use(page: Page, view: str, folder: Path) -> None:
     """Bring a view that a model is in hand for into a state with much to see."""
     if view == "train":
-        click(page.locator("summary", has_text="Settings"))
-        check(page.get_by_label("Hugging Face"))
+        choose_text(page, "hub")
         (folder / "bad.tinygpt").write_bytes(b"no model at all")
         page.locator("input[accept^='.tinygpt,']").set_input_files(folder / "bad.tinygpt")
-        expect(page.get_by_role("alert")).to_contain_text("cannot be loaded")
-    elif view == "write":
-        page.get_by_label("length", exact=True).fill("20")
-        press(page, "Write")
-        expect(page.locator("[data-pace]")).to_contain_text("20 bytes")
-        page.locator(".panes pre").press("ArrowRight")
+        expect(page.get_by_role("alert").first).to_contain_text("cannot be loaded")
+        unfold(page)
+    elif view == "play":
+        assert let_write(page, length="20")
+        page.locator(".panes .written").press("ArrowRight")
         expect(page.get_by_role("list", name="What could come next")).to_be_visible()
     elif view == "inside":
         expect(page.locator("[data-inside=attention]")).to_be_visible()
-    elif view == "library":
-        check(page.get_by_role("checkbox").first)
+    elif view == "models":
+        check(page.get_by_role("checkbox", name="Compare").first)
 
 
 def test_no_view_has_a_grave_fault_and_none_is_wider_than_a_phone(open_page: OpenPage, tmp_path: Path) -> None:
-    page = open_page(view="start")
+    page = open_page(view="home")
     page.evaluate(AXE.read_text())
     faults: list[str] = []
     page.set_viewport_size(PHONE)
@@ -67,10 +77,10 @@ def test_no_view_has_a_grave_fault_and_none_is_wider_than_a_phone(open_page: Ope
         faults += grave_faults(page, f"{view}, fresh, on a phone", ("dark",))
     page.set_viewport_size(WIDE)
     show(page, "train")
+    unfold(page)
     check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     wait_for_step(page, 5)
-    expect(page.locator("article pre").first).not_to_be_empty()
     faults += grave_faults(page, "train, under way")
     press(page, "Stop")
     page.wait_for_selector("[data-kept]:not([data-kept=''])")
@@ -95,9 +105,9 @@ def tab_to(page: Page, name: str) -> None:
     raise AssertionError(f"keys do not lead to {name}")
 
 
-def test_keys_alone_lead_from_the_start_to_a_model(open_page: OpenPage) -> None:
-    page = open_page(view="start")
-    tab_to(page, "Train for 3 minutes")
+def test_keys_alone_lead_from_the_first_screen_to_a_model(open_page: OpenPage) -> None:
+    page = open_page(view="home")
+    tab_to(page, "Train yours now · 1 minute")
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="Train", exact=True)).to_be_focused()  # the button has left with its view
     expect(page.get_by_role("status").first).to_contain_text(re.compile(r"Measuring this machine: \w+ would make"))
@@ -105,9 +115,9 @@ def test_keys_alone_lead_from_the_start_to_a_model(open_page: OpenPage) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-phase=idle]")
     expect(page.get_by_role("alert").first).to_contain_text("stopped before anything had begun")
-    page.locator("input[name=preset]:checked").focus()
-    page.keyboard.press("ArrowUp")
-    expect(page.get_by_label("tiny", exact=True)).to_be_checked()
+    page.get_by_label("Size or time").focus()
+    page.keyboard.press("t")
+    expect(page.get_by_label("Size or time")).to_have_value("tiny")
     tab_to(page, "Train")
     page.keyboard.press("Enter")
     wait_for_step(page, 20)

@@ -7,10 +7,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, check, click, press, save, show, stat, step, wait_for_step
+from page_helpers import (
+    OpenPage,
+    check,
+    choose_text,
+    click,
+    let_write,
+    offer_of,
+    press,
+    save,
+    show,
+    stat,
+    step,
+    wait_for_step,
+    your_model,
+)
 from page_toy import TEXT, TINY, go_on_from_there, hide, one_thread, wait_until_kept
 from playwright.sync_api import Locator, Page, expect
 from test_page_inside import HEAR, assert_as_the_terminal_sees_it, heard
+from test_page_library import more
 
 import tinygpt
 from tinygpt.core.config import LoraConfig, RunConfig
@@ -54,8 +69,7 @@ def load(page: Page, file: Path) -> None:
 def teach(page: Page, base: Path, config: RunConfig, engine: str = "wasm") -> None:
     load(page, base)
     press(page, "Teach it another text …")
-    check(page.get_by_label("Your own"))
-    page.get_by_label("Text to learn from").fill(TEXT)
+    choose_text(page, "own", TEXT)
     page.get_by_label("rank", exact=True).fill("3")
     page.get_by_label("fc_out", exact=True).uncheck()
     check(page.get_by_label("o_proj", exact=True))
@@ -77,21 +91,21 @@ def finished(page: Page) -> None:
 
 def writes(page: Page, beside: str) -> tuple[str, str]:
     """What the adapter in hand and the other model write, the likeliest byte each time."""
-    show(page, "write")
-    page.get_by_label("beside").select_option(beside)
+    show(page, "play")
+    page.get_by_label("Compare with", exact=True).select_option(beside)
     panes = page.locator(".panes article")
     expect(panes).to_have_count(2)
     expect(panes.nth(1)).not_to_have_attribute("aria-label", "Loading …")
     page.get_by_label("Begin with").fill("abca")
-    page.get_by_label("temperature", exact=True).fill("0")
-    page.get_by_label("length", exact=True).fill("20")
+    page.get_by_label("Temperature", exact=True).fill("0")
+    page.get_by_label("Length", exact=True).fill("20")
     press(page, "Write")
     return written(panes.first), written(panes.nth(1))
 
 
 def written(pane: Locator) -> str:
-    expect(pane.locator("[data-pace]")).to_contain_text("20 bytes")
-    return pane.locator("pre").inner_text()
+    pane.locator("[data-pace=done]").filter(has_text="20 letters").wait_for()
+    return pane.locator(".written").inner_text()
 
 
 def python_writes(base: Path, adapter: Path | None = None) -> str:
@@ -146,7 +160,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     hide(page)
     wait_until_kept(page)
     page.reload()
-    expect(page.get_by_role("region", name="The run before")).to_contain_text("toy taught your own text was at step ")
+    expect(offer_of(page)).to_contain_text("Continue toy taught your own text, step ")
     go_on_from_there(page)
     finished(page)
     assert step(page) == 5000
@@ -155,10 +169,10 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     assert float(stat(page, "validation")) < 1 < float(note.inner_text().removeprefix("base "))
 
     wait_until_kept(page)
-    show(page, "library")
+    show(page, "models")
     card = page.get_by_role("article", name="toy taught your own text")
-    expect(card).to_contain_text("An adapter of toy.tinygpt, rank 3")
-    expect(card.get_by_role("button", name="Share")).to_be_disabled()
+    expect(card).to_contain_text("an adapter of toy.tinygpt, rank 3")
+    expect(more(card).get_by_role("button", name="Save a proof")).to_be_disabled()
     with page.expect_download() as download:
         click(card.get_by_role("button", name="Export"))
     download.value.save_as(tmp_path / "whole.safetensors")
@@ -175,30 +189,30 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     assert name == kept.base_sha256 and np.array_equal(load_tinygpt(tmp_path / "base.tinygpt").state.w, base.state.w)
 
     show(page, "train")
-    small = save(page, tmp_path)
+    small = save(page, tmp_path, "Save the adapter alone")
     assert small.suffix == ".safetensors" and 2 * small.stat().st_size < (tmp_path / "whole.safetensors").stat().st_size
     both = python_writes(file, small)
     assert writes(page, "=base") == (both, python_writes(file)) and both != python_writes(file)
     assert writes(page, "=merged") == (both, both)
     with page.expect_download() as download:
-        press(page, "Save merged")
+        press(page, "Save the whole model")
     download.value.save_as(tmp_path / "merged.tinygpt")
     assert python_writes(tmp_path / "merged.tinygpt") == both
     assert load_tinygpt(tmp_path / "merged.tinygpt").lora["baseSha256"] == kept.base_sha256
 
-    show(page, "library")
-    click(card.get_by_role("button", name="Travel back"))
-    journey = page.get_by_role("region", name="Travel back in toy taught your own text")
-    journey.get_by_label("What each should write on from").fill("abca")
+    show(page, "models")
+    click(card.get_by_role("button", name="Watch it learn"))
+    journey = page.get_by_role("region", name="Watch toy taught your own text learn")
+    journey.get_by_label("What each should continue").fill("abca")
     journey.get_by_label("seed").fill("7")
-    press(page, "Let each write")
+    press(page, "Show what it wrote")
     sampled = tinygpt.load(file, adapter=small, engine="native").generate("abca", seed=7)
-    expect(journey.locator("pre")).to_have_text("abca" + sampled)
-    press(page, "Go on from here")
-    expect(page.get_by_text("an adapter of toy.tinygpt")).to_be_visible()
-    show(page, "library")
+    expect(journey.locator(".written")).to_have_text("abca" + sampled)
+    press(page, "Continue from here")
+    expect(your_model(page)).to_contain_text("an adapter of toy.tinygpt")
+    show(page, "models")
     page.on("dialog", lambda dialog: dialog.accept())
-    click(card.get_by_role("button", name="Delete …"))
+    more(card, "Delete …")
     expect(card).to_have_count(0)
     assert page.evaluate(KEPT_BASE) == []  # nothing stands on it any more
 
@@ -223,8 +237,7 @@ def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, 
     load(page, file)
     expect(page.get_by_role("alert").first).to_contain_text("Loaded toy.tinygpt")
     press(page, "Teach it another text …")
-    check(page.get_by_label("Your own"))
-    page.get_by_label("Text to learn from").fill("short")
+    choose_text(page, "own", "short")
     press(page, "Teach")
     expect(page.get_by_role("alert").first).to_contain_text("use a longer text")
     for name in ("q_proj", "v_proj", "fc_in", "fc_out"):
@@ -232,18 +245,17 @@ def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, 
     expect(page.get_by_text("targets is empty; choose from q_proj")).to_be_visible()
     for name in ("q_proj", "v_proj"):
         check(page.get_by_label(name, exact=True))
-    page.locator("#prompt").fill("abc")
-    press(page, "Write")  # it is in the worker from now on
-    expect(page.locator("article pre").first).to_contain_text("abc")
+    assert let_write(page, "abc").startswith("abc")  # it is in the worker from now on
+    show(page, "train")
     page.get_by_label("Text to learn from").fill(TEXT)
     page.locator("input[name=steps]").fill("5")
     one_thread(page)
     press(page, "Teach")
     finished(page)
-    assert load_adapter(save(page, tmp_path)).base_sha256 == weights_sha256(base.state.w)
+    assert load_adapter(save(page, tmp_path, "Save the adapter alone")).base_sha256 == weights_sha256(base.state.w)
 
     load(page, made)
-    expect(page.get_by_text("made.safetensors, an adapter of toy.tinygpt")).to_be_visible()
+    expect(your_model(page)).to_contain_text("made.safetensors, an adapter of toy.tinygpt")
     show(page, "inside")
     seen = heard(page, "step === 30")
     assert_as_the_terminal_sees_it(seen, merged(base, load_adapter(made), base))
@@ -254,7 +266,7 @@ def test_an_adapter_of_python_stands_on_its_own_model_only(open_page: OpenPage, 
     one_thread(page)
     press(page, "Continue")
     finished(page)
-    assert load_adapter(save(page, tmp_path)).run.state.step == 50
+    assert load_adapter(save(page, tmp_path, "Save the adapter alone")).run.state.step == 50
 
 
 @pytest.mark.slow
@@ -268,7 +280,7 @@ def test_an_adapter_learns_on_webgpu_as_on_webassembly(open_webgpu_page: OpenPag
     base = load_tinygpt(file)
     shown = page.locator("[data-stat=validation] .note").inner_text()
     assert float(shown.removeprefix("base ")) == pytest.approx(loss_of_base(config, base), abs=1e-3)
-    made = save(page, tmp_path)
+    made = save(page, tmp_path, "Save the adapter alone")
     found, (_, progress) = load_adapter(made).run.progress, uninterrupted(config, base, node)
     assert progress.best_val is not None and found.best_val == pytest.approx(progress.best_val, rel=1e-3)
     assert writes(page, "=base") == (python_writes(file, made), python_writes(file))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from page_helpers import PATIENCE, OpenPage, check, press, show, step
+from page_helpers import PATIENCE, OpenPage, check, choose_text, press, show, step
 from playwright.sync_api import Page, expect
 
 from tinygpt.core.capsule.compare import DRIFT_LIMIT
@@ -26,7 +26,7 @@ POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
 
 def share(page: Page, folder: Path) -> Path:
     with page.expect_download() as download:
-        press(page, "Share this run")
+        press(page, "Save a proof")
     file = folder / download.value.suggested_filename
     download.value.save_as(file)
     return file
@@ -45,8 +45,7 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     poem = tmp_path / "poem.txt"
     poem.write_text(POEM)
     check(page.get_by_label("tiny", exact=True))
-    check(page.get_by_label("Your own"))
-    page.get_by_label("Text to learn from").fill(POEM)
+    choose_text(page, "own", POEM)
     page.locator("input[name=steps]").fill("60")
     press(page, "Train")
     page.wait_for_selector("[data-kept='60']")
@@ -57,7 +56,7 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     assert max(abs(a - b) / b for a, b in there["losses"]) < DRIFT_LIMIT
 
     # The text is kept here, and the model in hand stays.
-    show(page, "replay")
+    show(page, "verify")
     replay(page, mine, 60)
     expect(page.get_by_role("status")).to_contain_text(
         "Exactly equal. All 60 losses match the capsule exactly, and so do the weights at the end."
@@ -96,7 +95,9 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     hostile = {"title": HOSTILE, "device": HOSTILE, "text": {**stated["text"], "name": HOSTILE, "sha256": "0" * 64}}
     (strange := tmp_path / "strange.json").write_text(json.dumps({**stated, **hostile}))
     page.get_by_label("Open a capsule").set_input_files(strange)
-    expect(page.locator(".replay dl")).to_contain_text(re.compile(f"{HOSTILE}.*{HOSTILE}.*{HOSTILE}", re.DOTALL))
+    expect(page.locator("[data-view=verify] dl")).to_contain_text(
+        re.compile(f"{HOSTILE}.*{HOSTILE}.*{HOSTILE}", re.DOTALL)
+    )
     assert page.locator("img").count() == 0
 
     text = tmp_path / "other.txt"
@@ -137,10 +138,10 @@ def test_a_run_of_the_terminal_is_proved_on_webgpu(open_webgpu_page: OpenPage, t
     succeed("train", *odd, *CALM, "--steps", "25", "--file", text, "--engine", "native", "--out", run, "-q")
     succeed("capsule", run)
     page = open_webgpu_page()
-    show(page, "replay")
+    show(page, "verify")
     page.get_by_label("Open a capsule").set_input_files(run / "capsule.json")
     page.get_by_label("Choose the text it learnt from: poem.txt").set_input_files(text)
-    check(page.locator(".replay").get_by_label("WebGPU"))
+    check(page.locator("[data-view=verify]").get_by_label("WebGPU"))
     press(page, "Replay")
     expect(page.locator("[data-verdict=unproved]")).to_contain_text(
         re.compile(

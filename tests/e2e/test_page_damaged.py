@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, press, show, step, stop, wait_for_step
+from page_helpers import OpenPage, offer_of, press, show, step, stop, wait_for_step
 from page_toy import TINY, go_on_from_there, go_on_with, hide, untrained, wait_until_kept
 from playwright.sync_api import Page, expect
 
@@ -64,14 +64,14 @@ def test_a_damaged_record_costs_no_run(open_page: OpenPage, tmp_path: Path) -> N
 
     files(page, "garbage", "meta.0.json")
     reload(page)
-    expect(page.get_by_role("region", name="The run before")).to_contain_text("toy.tinygpt was at step ")
+    expect(offer_of(page)).to_contain_text("Continue toy.tinygpt, step ")
     assert files(page).keys() == before.keys()
 
     # Without any record of its title it is offered as damaged, and its model can be opened and saved.
     files(page, "garbage", "meta.1.json")
     reload(page)
-    assert page.get_by_role("region", name="The run before").count() == 0
-    show(page, "library")
+    assert offer_of(page).count() == 0
+    show(page, "models")
     expect(page.get_by_text("This run is damaged.")).to_be_visible()
     with page.expect_download() as download:
         press(page, "Save what is left")
@@ -80,7 +80,7 @@ def test_a_damaged_record_costs_no_run(open_page: OpenPage, tmp_path: Path) -> N
     assert {name.split("files/")[1] for name in saved if "files/" in name} == files(page).keys() == before.keys()
     assert any("rescued-step" in name for name in saved)
     press(page, "Open its model")
-    expect(page.get_by_text("It belongs to no run any more")).to_be_visible()
+    expect(page.get_by_text("It belongs to no run any more").locator("visible=true")).to_be_visible()
     assert step(page) > 10
 
 
@@ -96,7 +96,7 @@ def test_a_run_outlives_any_damage_to_one_of_its_files(how: str, open_page: Open
             continue
         files(page, how, name)
         reload(page)
-        expect(page.get_by_role("region", name="The run before")).to_contain_text("toy.tinygpt was at step ")
+        expect(offer_of(page)).to_contain_text("Continue toy.tinygpt, step ")
         left = files(page).keys()
         assert left >= before.keys() - ({name} if how == "removed" else set())
         go_on_from_there(page)

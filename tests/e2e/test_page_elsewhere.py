@@ -37,7 +37,8 @@ def stop(tab: Tab) -> int:
 def test_it_trains_saves_loads_and_says_what_it_lacks(browser: str, dist: Path, tmp_path: Path) -> None:
     with tab_of(browser, tmp_path) as tab, Site(dist) as site:
         tab.open(f"{site.url}#train")
-        tab.until("() => document.querySelector('[data-phase=idle]') !== null")
+        tab.until("() => document.querySelector('[data-phase=idle] details.advanced') !== null")
+        tab.call("() => { document.querySelector('details.advanced').open = true; }")
         tab.call("() => document.querySelector('input[name=preset][value=tiny]').click()")
         tab.press("Train")
         wait_for_step(tab, 20)

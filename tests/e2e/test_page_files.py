@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import struct
 import sys
@@ -12,7 +11,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, check, opener, press, save, show, stat, step, stop, view_names, wait_for_step
+from page_helpers import (
+    OpenPage,
+    check,
+    let_write,
+    offer_of,
+    opener,
+    press,
+    save,
+    show,
+    stat,
+    step,
+    stop,
+    view_names,
+    wait_for_step,
+    your_model,
+)
 from page_toy import TINY, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Browser, Page, expect
 
@@ -72,10 +86,9 @@ def test_a_file_is_checked_whole_before_it_is_called_loaded(open_page: OpenPage,
         expect(page.get_by_role("alert")).to_contain_text(f"The file {name} cannot be loaded: {fault}")
         expect(page.locator("[data-phase=idle]")).to_have_count(1)
         assert step(page) == 40
-    page.locator("#prompt").fill("To be")
-    press(page, "Write")  # the good one is still in hand
-    expect(page.locator("article pre").first).to_have_text(re.compile("^To be"))
-    expect(page.get_by_role("status")).to_have_text("Ready to go on.")  # it has not trained here
+    assert let_write(page, "To be").startswith("To be")  # the good one is still there
+    show(page, "train")
+    expect(page.get_by_role("status")).to_have_text("Ready.")  # it has not trained here
     assert page.locator("input[name=steps]").get_attribute("placeholder") == "77"
 
 
@@ -92,13 +105,13 @@ def test_nothing_of_a_file_or_a_text_is_ever_html(open_page: OpenPage, tmp_path:
     wait_until_kept(page)
     for view in view_names(page):
         show(page, view)
-        if view in ("train", "write", "library"):
+        if view in ("train", "play", "models"):
             expect(page.get_by_text(HOSTILE).locator("visible=true").first).to_be_visible()
-        if view == "write":
+        if view == "play":
             page.get_by_label("Begin with").fill(HOSTILE)
             press(page, "Write")
-            expect(page.locator(".panes pre")).to_contain_text(HOSTILE)
-            expect(page.locator("[data-pace]")).to_contain_text("bytes")
+            expect(page.locator(".panes .written")).to_contain_text(HOSTILE)
+            expect(page.locator("[data-pace=done]")).to_contain_text("letters")
         if view == "inside":
             page.get_by_label("A text that the model reads").fill(HOSTILE)
             check(page.get_by_label("learnt where"))
@@ -106,7 +119,7 @@ def test_nothing_of_a_file_or_a_text_is_ever_html(open_page: OpenPage, tmp_path:
         assert page.locator("img").count() == 0, view
     show(page, "train")
     page.reload()
-    expect(page.get_by_role("region", name="The run before")).to_contain_text(HOSTILE)
+    expect(offer_of(page)).to_contain_text(HOSTILE)
     assert page.locator("img").count() == 0
 
 
@@ -131,18 +144,18 @@ def test_a_model_of_ours_is_loaded_from_the_site(
     model = tinygpt.load(tmp_path / "bard.tinygpt", engine="native")
     with opener(tmp_path / "site", browser) as opened:
         page = opened()
-        models = page.get_by_label("Write with a model of ours")
-        expect(models.get_by_role("option")).to_contain_text(["choose one", "bard: a test; 1.5K parameters"])
         load(page, tmp_path / "a.safetensors", (tmp_path / "a.safetensors").read_bytes())  # it finds what it stands on
-        expect(page.get_by_text("an adapter of bard.tinygpt, 4.03K parameters, step 9")).to_be_visible()
+        expect(your_model(page)).to_contain_text("an adapter of bard.tinygpt: 4.03K numbers")
+        show(page, "play")
+        models = page.get_by_label("Another model")
+        expect(models.get_by_role("option")).to_contain_text(["choose one", "bard"])
         models.select_option("bard")
-        expect(page.get_by_role("alert")).to_have_text(f"Loaded bard.tinygpt: step {model.progress.step:,}.")
-        show(page, "write")
+        page.locator("[data-pace=done]").filter(has_text="letters").wait_for()  # it introduces itself
         page.get_by_label("Begin with").fill("HAMLET")
-        page.get_by_label("temperature", exact=True).fill("0")
-        text = page.locator(".panes pre").first
-        for tokens in (100, 101):
-            page.get_by_label("length", exact=True).fill(str(tokens))
+        page.get_by_label("Temperature", exact=True).fill("0")
+        text = page.locator(".panes .written").first
+        for tokens in (100, 110):
+            page.get_by_label("Length", exact=True).fill(str(tokens))
             press(page, "Write")
             expect(text).to_have_text("HAMLET" + model.generate("HAMLET", tokens=tokens, temperature=0))
             if tokens == 100:
@@ -150,11 +163,11 @@ def test_a_model_of_ours_is_loaded_from_the_site(
                 taken = size_text(Lowered(model.config, WRITING, compact="int8").bytes())
                 expect(page.locator("[data-fact='memory']")).to_contain_text(f"{taken}, all taken at the start")
                 assert np.array_equal(load_tinygpt(save(page, tmp_path)).state.w, model.weights)
-                show(page, "write")
-        show(page, "train")
+                show(page, "play")
         (tmp_path / "site/models/bard.tinygpt").write_bytes(b"TGPT")
         models.select_option("bard")
-        expect(page.get_by_role("alert")).to_contain_text("The file bard.tinygpt cannot be loaded: the file ends")
+        expect(page.get_by_role("alert").first).to_contain_text("The file bard.tinygpt cannot be loaded: the file ends")
+        show(page, "train")
         assert step(page) == model.progress.step  # what was in hand stays
     model.close()
 

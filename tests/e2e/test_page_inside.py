@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, check, press, save, show, stop, wait_for_step
+from page_helpers import OpenPage, check, choose_text, press, save, show, stop, wait_for_step
 from page_toy import TINY, go_on_with, untrained
 from playwright.sync_api import Locator, Page, expect
 
@@ -70,7 +70,7 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     expect(page.locator(".inside")).to_contain_text("no model to look into yet")
     show(page, "train")
     check(page.get_by_label("tiny", exact=True))
-    check(page.get_by_label("Shakespeare, nine plays"))
+    choose_text(page, "shakespeare")
     press(page, "Train")
     wait_for_step(page, 1)
     show(page, "inside")

@@ -1,4 +1,4 @@
-"""Whatever goes wrong, the page keeps the model in hand, and says truly what it has."""
+"""Whatever goes wrong, the page keeps the current model, and says truly what it has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ import re
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, check, click, press, save, stat, step, stop, wait_for_step
+from page_helpers import (
+    OpenPage,
+    check,
+    choose_text,
+    let_write,
+    press,
+    save,
+    show,
+    stat,
+    step,
+    stop,
+    wait_for_step,
+    your_model,
+)
 from playwright.sync_api import Page, expect
 
 from tinygpt.store.formats import load_tinygpt
@@ -22,16 +35,15 @@ def train_tiny(page: Page, least: int = 5) -> int:
 
 
 def assert_in_hand(page: Page, at: int) -> None:
-    expect(page.get_by_text(f"step {at}, kept in this browser")).to_be_visible()
+    show(page, "train")
+    expect(your_model(page)).to_contain_text(re.compile(rf"step\s+{at}, kept in this browser"))
     assert step(page) == at
-    page.locator("#prompt").fill("To be")
-    press(page, "Write")
-    expect(page.locator("article pre").first).to_have_text(re.compile("^To be"))
+    assert let_write(page, "To be").startswith("To be")
+    show(page, "train")
 
 
 def own_text(page: Page, text: str) -> None:
-    check(page.get_by_label("Your own"))
-    page.get_by_label("Text to learn from").fill(text)
+    choose_text(page, "own", text)
 
 
 def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_path: Path) -> None:
@@ -41,6 +53,10 @@ def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_pa
 
     own_text(page, "")
     check(page.get_by_label("small", exact=True))
+    press(page, "Train")
+    expect(page.get_by_role("alert")).to_contain_text("Paste some text first, or choose a file.")
+    assert_in_hand(page, at)
+    own_text(page, "short")
     press(page, "Train")
     expect(page.get_by_role("alert")).to_contain_text("use a longer text")
     assert_in_hand(page, at)
@@ -64,7 +80,7 @@ def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_pa
     press(page, "Train")
     expect(page.get_by_role("alert")).to_contain_text("of memory, which cannot be had here")
     assert_in_hand(page, at)
-    check(page.get_by_label("in hand", exact=True))
+    check(page.get_by_label("your model", exact=True))
     press(page, "Continue")
     wait_for_step(page, at + 5)
     stop(page)
@@ -73,8 +89,7 @@ def test_a_start_that_fails_leaves_the_model_in_hand(open_page: OpenPage, tmp_pa
 @pytest.mark.slow
 def test_after_a_divergence_page_and_file_are_at_the_step_that_was_kept(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
-    click(page.locator("summary"))
-    page.get_by_label("learning rate").fill("10")
+    page.get_by_label("learning rate", exact=True).fill("10")
     check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
     alert = page.get_by_role("alert")
@@ -83,17 +98,17 @@ def test_after_a_divergence_page_and_file_are_at_the_step_that_was_kept(open_pag
     assert step(page) == 0 and stat(page, "loss") == "–"
     assert load_tinygpt(save(page, tmp_path)).state.step == 0
 
-    page.get_by_label("learning rate").fill("0.001")
+    page.get_by_label("learning rate", exact=True).fill("0.001")
     press(page, "Continue")
     wait_for_step(page, 20)
     at = stop(page)
-    page.get_by_label("learning rate").fill("10")
+    page.get_by_label("learning rate", exact=True).fill("10")
     press(page, "Continue")
     expect(alert).to_contain_text(f"The model as of step {at} is kept")
     assert step(page) == at
     saved = load_tinygpt(save(page, tmp_path))
     assert saved.state.step == at and saved.config.train.lr == 10
-    page.get_by_label("learning rate").fill("0.001")
+    page.get_by_label("learning rate", exact=True).fill("0.001")
     press(page, "Continue")
     wait_for_step(page, at + 20)
     assert 0 < float(stat(page, "loss")) < 5.6
@@ -107,10 +122,9 @@ def test_it_writes_without_a_text_and_without_the_server(open_page: OpenPage, tm
     own_text(page, "")
     page.context.set_offline(True)
     for _ in range(2):  # the model in the worker, then one from a file in a worker that has opened nothing
-        page.locator("#prompt").fill("To be")
-        press(page, "Write")
-        expect(page.locator("article pre").first).to_have_text(re.compile("^To be"))
-        expect(page.get_by_role("alert")).to_be_empty()
+        assert let_write(page, "To be").startswith("To be")
+        expect(page.get_by_role("alert").first).to_be_empty()
+        show(page, "train")
         page.context.set_offline(False)
         page.reload()
         page.wait_for_selector("[data-phase=idle]")

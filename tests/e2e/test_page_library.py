@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, check, click, press, show, step, stop, wait_for_step
+from page_helpers import OpenPage, check, click, offer_of, press, show, step, stop, wait_for_step
 from page_toy import TINY, assert_same_model, finish, go_on_from_there, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Locator, Page, expect
 
@@ -23,6 +23,14 @@ HOSTILE = "<img src=x onerror=document.title='taken'>"
 
 def shelved(page: Page, title: str) -> Locator:
     return page.get_by_role("article", name=title, exact=True)
+
+
+def more(card: Locator, button: str | None = None) -> Locator:
+    """The card with all its buttons, one of which may be pressed."""
+    card.locator("details").evaluate("details => { details.open = true; }")
+    if button is not None:
+        click(card.get_by_role("button", name=button))
+    return card
 
 
 def export(page: Page, button: Locator, folder: Path) -> Path:
@@ -41,12 +49,11 @@ def test_runs_are_compared_renamed_travelled_through_forked_exported_and_deleted
         go_on_with(page, untrained(tmp_path / name, TINY.replace(lr=rate)))
         whole = finish(page, tmp_path)
         wait_until_kept(page)
-    show(page, "library")
-    expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
-    expect(page.get_by_text(" used of the ")).to_be_visible()
+    show(page, "models")
+    expect(page.get_by_text("2 runs, ")).to_be_visible()
 
     one = shelved(page, "one")
-    click(one.get_by_role("button", name="Rename …"))
+    more(one, "Rename …")
     one.get_by_label("Title").fill(HOSTILE)
     click(one.get_by_role("button", name="Rename", exact=True))
     one = shelved(page, HOSTILE)
@@ -63,32 +70,38 @@ def test_runs_are_compared_renamed_travelled_through_forked_exported_and_deleted
     events = [json.loads(line) for line in files.read(next(n for n in files.namelist() if "jsonl" in n)).splitlines()]
     steps = [row[0] for event in events if event["event"] == "steps" for row in event["rows"]]
     assert steps == list(range(1, TINY.train.steps + 1))
-    last = load_tinygpt(export(page, shelved(page, "two").get_by_role("button", name="Export"), tmp_path))
+    last = load_tinygpt(export(page, more(shelved(page, "two")).get_by_role("button", name="Export"), tmp_path))
     assert_same_model(last, whole)
 
-    click(shelved(page, "two").get_by_role("button", name="Travel back"))
-    journey = page.get_by_role("region", name="Travel back in two")
-    journey.get_by_label("What each should write on from").fill("abc")
+    click(shelved(page, "two").get_by_role("button", name="Watch it learn"))
+    journey = page.get_by_role("region", name="Watch two learn")
+    journey.get_by_label("What each should continue").fill("abc")
     journey.get_by_label("seed").fill("7")
-    press(page, "Let each write")
+    press(page, "Show what it wrote")
     made = run_now(generate(native_engine(last.config, state=last.state), 9, b"abc", SampleConfig(seed=7)))
-    expect(journey.locator("pre")).to_have_text("abc" + made.decode("latin1"))
+    expect(journey.locator(".written")).to_have_text("abc" + made.decode("latin1"))
     journey.get_by_role("slider").fill("0")
-    expect(journey.locator("pre")).not_to_have_text("abc" + made.decode("latin1"))
-    press(page, "Go on from here")
-    expect(page.get_by_role("alert")).to_contain_text("two is in hand: step ")
+    expect(journey.locator(".written")).not_to_have_text("abc" + made.decode("latin1"))
+    press(page, "Continue from here")
+    expect(page.get_by_role("alert")).to_contain_text("two is open: step ")
     assert 0 < step(page) < TINY.train.steps
     press(page, "Continue")  # with the text that it learnt from before
     assert_same_model(finish(page, tmp_path), whole)
 
-    show(page, "library")
-    expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
-    expect(page.get_by_text("left two at step ")).to_be_visible()
+    show(page, "models")
+    expect(page.get_by_text("3 runs, ")).to_be_visible()
+    expect(page.get_by_text("continued from two at step ")).to_be_visible()
+    assert page.get_by_text("best of this text").count() == 1
     asked: list[str] = []
     page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
-    click(one.get_by_role("button", name="Delete …"))
-    expect(page.get_by_role("heading", name="2 runs")).to_be_visible()
+    more(one, "Delete …")
+    expect(page.get_by_text("2 runs, ")).to_be_visible()
     assert asked == [f"Delete {HOSTILE} from this browser? This cannot be undone."]
+    for box in page.get_by_role("checkbox", name="Compare").all():
+        check(box)
+    click(page.locator(".picked").get_by_role("button", name="Delete …"))
+    expect(page.get_by_text("Nothing is kept yet")).to_be_visible()
+    assert asked[1:] == ["Delete 2 runs from this browser? This cannot be undone."]
     assert page.title() == "TinyGPT"
 
 
@@ -101,22 +114,23 @@ def test_a_run_is_gone_on_with_in_one_tab_at_a_time(open_page: OpenPage, tmp_pat
     other = page.context.new_page()
     other.goto(page.url)
     for tab in (page, other):
-        expect(tab.get_by_role("region", name="The run before")).to_contain_text(f"toy was at step {at:,} of")
+        expect(offer_of(tab)).to_contain_text(f"Continue toy, step {at:,}")
     go_on_from_there(page)
     wait_for_step(page, at + 100)
     go_on_from_there(other)
     expect(other.get_by_role("alert")).to_contain_text(
         "This run is open in another tab; go on there, or close that tab"
     )
-    show(other, "library")
+    show(other, "models")
     expect(shelved(other, "toy")).to_contain_text("It is open in another tab")
     for name in ("Open", "Delete …", "Rename …"):
-        expect(shelved(other, "toy").get_by_role("button", name=name)).to_be_disabled()
+        expect(more(shelved(other, "toy")).get_by_role("button", name=name)).to_be_disabled()
     reached = stop(page)
     wait_until_kept(page)
     page.goto("about:blank")
     show(other, "train")
-    show(other, "library")
+    show(other, "models")
     click(shelved(other, "toy").get_by_role("button", name="Open"))
-    expect(other.get_by_role("alert")).to_contain_text(f"toy is in hand: step {reached:,}.")
+    show(other, "models")
+    expect(other.get_by_role("alert").first).to_contain_text(f"toy is open: step {reached:,}.")
     other.close()

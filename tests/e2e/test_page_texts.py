@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from page_helpers import OpenPage, check, fact, press, stop, wait_for_step
+from page_helpers import OpenPage, check, choose_text, fact, press, stop, wait_for_step
 from playwright.sync_api import Error, Page, Route, expect
 
 from tinygpt.core.hub.names import SERVER
@@ -39,14 +39,14 @@ def expect_harmless(page: Page) -> None:
 @pytest.mark.slow
 def test_files_and_folders_are_text_whatever_they_hold(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
-    check(page.get_by_role("radio", name="Moby-Dick"))
+    choose_text(page, "moby-dick")
     press(page, "more about this text")
     expect_facts(page, load_corpus("moby-dick").text)
 
     book = (load_corpus("moby-dick").text[5000:40_000] + "Ωμέγα's naïve café, naïve café.".encode()) * 2
     file = tmp_path / f"{HOSTILE.replace('/', '')}.txt"
     file.write_bytes(book)
-    check(page.get_by_label("Your own"))
+    choose_text(page, "own")
     page.get_by_label("Choose a file").set_input_files(file)
     expect(page.get_by_text(file.name)).to_be_visible()
     expect_facts(page, book)
@@ -70,7 +70,7 @@ def test_files_and_folders_are_text_whatever_they_hold(open_page: OpenPage, tmp_
     expected = load_corpus(file=folder)
     page.get_by_label("a folder").set_input_files(folder)
     expect(page.get_by_text("3 text files, 2 left out as binary or empty.")).to_be_visible()
-    expect(page.get_by_text(f"{len(expected.text):,} bytes; stays on this machine")).to_be_visible()
+    expect(page.get_by_text(f"{len(expected.text):,} letters; stays on this machine")).to_be_visible()
     expect_facts(page, expected.text)
     expect_harmless(page)
 
@@ -92,7 +92,7 @@ def test_files_and_folders_are_text_whatever_they_hold(open_page: OpenPage, tmp_
 
 def drop(page: Page, path: Path) -> None:
     """As from the desktop."""
-    box = page.get_by_text("Hugging Face").bounding_box()
+    box = page.get_by_role("group", name="The text").bounding_box()
     assert box is not None
     devtools = page.context.new_cdp_session(page)
     for kind in ("dragEnter", "dragOver", "drop"):
@@ -141,7 +141,7 @@ def test_a_dataset_of_hugging_face(open_page: OpenPage) -> None:
 
     page = open_page(prepare=prepare, beyond=(SERVER,))
     check(page.get_by_label("tiny", exact=True))
-    check(page.get_by_label("Hugging Face"))
+    choose_text(page, "hub")
     page.locator("select[name=dataset]").select_option("")
     name = page.locator("input[name=dataset-name]")
     fault = page.locator(".fault")
@@ -210,6 +210,6 @@ def test_a_dataset_of_hugging_face(open_page: OpenPage) -> None:
     expect_harmless(page)
     assert not any("authorization" in headers or "secret" in str(headers) for headers in elsewhere)
     page.reload()
-    check(page.get_by_label("Hugging Face"))
+    choose_text(page, "hub")
     assert page.locator("input[name=token]").input_value() == "secret"  # this browser remembers it
     server.close()

@@ -69,7 +69,7 @@ def test_it_diverges_trains_is_saved_is_lost_and_goes_on_on_webassembly(
     reached = step(page)
     engine_worker(page).evaluate("devices.at(-1).destroy()")
     expect(page.get_by_role("alert")).to_contain_text("The GPU was lost (")
-    expect(page.get_by_role("alert")).to_contain_text("is in hand.")
+    expect(page.get_by_role("alert")).to_contain_text("Your model is as it was at step ")
     assert 0 < step(page) <= reached + 50
     kept = step(page)
     press(page, "Continue on WebAssembly")

@@ -27,12 +27,16 @@ def addressed(path: str, content: bytes) -> str:
 
 
 def settle(site: Path) -> None:
-    """Of pages as Astro made them."""
+    """Of pages and stylesheets as Astro made them."""
     headers = headers_for(read_rules((site / HEADERS_FILE).read_text(encoding="utf-8")), "/")
     for path in sorted(site.rglob("*.html")):
         depth = len(path.relative_to(site).parts) - 1
         page = relative(path.read_text(encoding="utf-8"), "../" * depth or "./")
         path.write_text(with_policy(page, headers[POLICY]), encoding="utf-8")
+    for path in sorted(site.rglob("*.css")):
+        depth = len(path.relative_to(site).parts) - 1
+        style = path.read_text(encoding="utf-8")
+        path.write_text(style.replace("url(/", "url(" + ("../" * depth or "./")), encoding="utf-8")
 
 
 def relative(page: str, root: str) -> str:

@@ -20,7 +20,7 @@ function opened(link: string): { setup: Setup; unknown: string[] } {
 }
 
 it("round-trips what was chosen", () => {
-  setup.choose("tiny");
+  setup.chooseSize("tiny");
   setup.steps = 321;
   setup.chosenEngine = "wasm";
   setup.values = { lr: 0.002, schedule: "constant", seed: 7, dropout: null };
@@ -30,6 +30,16 @@ it("round-trips what was chosen", () => {
   expect([other.preset, other.steps, other.chosenEngine, other.corpus.name]).toEqual(["tiny", 321, "wasm", site.corpora[1]!.name]);
   expect(other.values).toEqual({ lr: 0.002, schedule: "constant", seed: 7 });
   expect(linkOf(other)).toBe(linkOf(setup));
+});
+
+it("scales the rate of matrices with the learning rate, unless it is set itself", () => {
+  const usual = setup.usual.train;
+  setup.values = { lr: Number(usual["lr"]) / 2 };
+  expect(setup.changes()["matrix_lr"]).toBeCloseTo(Number(usual["matrix_lr"]) / 2);
+  setup.values = { ...setup.values, matrix_lr: 0.001 };
+  expect(setup.changes()["matrix_lr"]).toBe(0.001);
+  setup.values = { lr: 0.001, optimizer: "adamw" };
+  expect(setup.changes()["matrix_lr"]).toBeUndefined();
 });
 
 it("round-trips a dataset with its parts", () => {
@@ -44,7 +54,7 @@ it("round-trips a dataset with its parts", () => {
 it("holds nothing that is as usual, and no text of the user's", () => {
   setup.source = "own";
   setup.pasted = "a secret";
-  expect(linkOf(setup)).toBe(`#train?preset=${site.defaultPreset}`);
+  expect(linkOf(setup)).toBe("#train?minutes=1");
 });
 
 it("names what it does not know, and leaves that as it is", () => {

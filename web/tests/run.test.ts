@@ -55,14 +55,14 @@ describe("a worker that dies", () => {
     expect(run.model).toBeNull();
     expect(run.state.name).toBe("broken");
     expect(run.notice?.text).toBe(
-      "The engine's worker died (out of memory). The model in it is lost: go on from a saved file, or train anew.",
+      "The engine's worker died (out of memory). The model in it is lost: continue from a saved file, or train a new one.",
     );
     expect(FakeWorker.opened).toHaveLength(1);
   });
 
   it("is opened again where the run was kept, which is offered", async () => {
     (await training(12)).die("");
-    expect(run.notice?.text).toContain("The model as of step 12 is kept: go on from there.");
+    expect(run.notice?.text).toContain("The model as of step 12 is kept: continue from there.");
     expect(FakeWorker.opened).toHaveLength(2);
     await FakeWorker.last.ready({ runs: [{ id: "a-run", elsewhere: false } as Shelved] });
     expect(run.state.name).toBe("idle");
@@ -139,7 +139,7 @@ describe("a lost GPU", () => {
     await worker.fail("start", { message: "the GPU is lost", instead: file("kept.tinygpt", 12), lost: true });
     expect([run.step, run.model?.step, run.model?.file?.name, run.lost]).toEqual([12, 12, "kept.tinygpt", true]);
     expect(run.curve.steps.at(-1)).toBe(12);
-    expect(run.notice?.text).toContain("The model as of step 12 is in hand.");
+    expect(run.notice?.text).toContain("Your model is as it was at step 12.");
     expect([run.state.name, run.ended]).toEqual(["idle", "stopped"]);
   });
 
@@ -245,13 +245,13 @@ describe("what is kept and what is not saved", () => {
   it("a file that was saved, and a run that was deleted", async () => {
     const worker = await training(20);
     worker.hear(stopped);
-    run.forget("a-run");
+    run.forget(["a-run"]);
     expect(worker.asked("delete")).toBe("a-run");
     expect([run.model?.run, run.unsaved]).toEqual([null, true]);
     const delivered: string[] = [];
     void run.save((_, name) => delivered.push(name));
-    await worker.answer("save", file("saved.tinygpt", 20));
-    expect(delivered).toEqual(["saved.tinygpt"]);
+    await worker.answer("save", file("tiny, step 20.tinygpt", 20));
+    expect(delivered).toEqual(["tiny, step 20.tinygpt"]);
     expect(run.unsaved).toBe(false);
   });
 });

@@ -391,6 +391,7 @@ class ShelvedRun(TypedDict):  # A run as the library shows it
     engine: EngineName
     history: list[Point]
     validations: list[Point]
+    sample: str  # that it wrote last, or nothing
     stops: list[Stop]  # that one can return to, the last one among them
     bytes: int
 

@@ -278,6 +278,7 @@ def facts(request: str) -> str:
             "engine": record["engine"],
             "history": record["history"],
             "validations": record["validations"],
+            "sample": sample_of(record),
             "stops": [{"step": step, "loss": stated_loss(by_step[step])} for step in sorted(by_step)],
             "bytes": found["bytes"],
         }
@@ -289,6 +290,16 @@ def stated_loss(record: "Json") -> "float | None":
     smooth = record.get("smooth")
     loss: float | None = smooth if isinstance(smooth, (int, float)) else record["loss"]
     return loss
+
+
+def sample_of(record: "Json") -> str:
+    """What the run wrote last; older records do not say."""
+    film = record.get("film") or []
+    last = film[-1][-1] if isinstance(film, list) and film and isinstance(film[-1], list) and film[-1] else ""
+    for sample in (record.get("sample"), last):
+        if isinstance(sample, str) and sample:
+            return sample
+    return ""
 
 
 def damage(request: str) -> str:

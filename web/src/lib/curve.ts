@@ -59,11 +59,12 @@ export class Curve {
   readonly train: number[] = [];
   readonly smooth: number[] = [];
   readonly val: (number | null)[] = []; // one per step; null where nothing was measured
-  readonly low: (number | null)[] = []; // where sound runs are by then, beside a validation loss
+  readonly low: (number | null)[] = []; // where typical runs are by then, beside a validation loss
   readonly high: (number | null)[] = [];
   readonly norm: (number | null)[] = []; // of the gradient
   readonly rate: (number | null)[] = [];
   readonly speed: (number | null)[] = []; // tokens per second
+  readonly seconds: number[] = []; // of training, by then
   private readonly length: number;
   private readonly average: Smoothed;
 
@@ -74,7 +75,14 @@ export class Curve {
     for (const [step, loss] of past) this.addStep(step, loss);
   }
 
-  addStep(step: number, loss: number, norm: number | null = null, rate: number | null = null, speed: number | null = null): void {
+  addStep(
+    step: number,
+    loss: number,
+    norm: number | null = null,
+    rate: number | null = null,
+    speed: number | null = null,
+    seconds = 0, // that it took
+  ): void {
     this.steps.push(step);
     this.train.push(loss);
     this.smooth.push(this.average.add(loss));
@@ -84,20 +92,28 @@ export class Curve {
     this.norm.push(norm);
     this.rate.push(rate);
     this.speed.push(speed);
+    this.seconds.push((this.seconds.at(-1) ?? 0) + seconds);
   }
 
   /** The curve as it was at that step, for a run that goes back to it. */
   until(step: number): Curve {
     const earlier = new Curve(this.length);
     for (let i = 0; i < this.steps.length && this.steps[i]! <= step; i++) {
-      earlier.addStep(this.steps[i]!, this.train[i]!, this.norm[i]!, this.rate[i]!, this.speed[i]!);
+      earlier.addStep(
+        this.steps[i]!,
+        this.train[i]!,
+        this.norm[i]!,
+        this.rate[i]!,
+        this.speed[i]!,
+        this.seconds[i]! - (this.seconds[i - 1] ?? 0),
+      );
       const [val, low, high] = [this.val[i]!, this.low[i]!, this.high[i]!];
       if (val !== null) earlier.addValidation(val, low === null || high === null ? undefined : [low, high]);
     }
     return earlier;
   }
 
-  /** The validation loss at the step that was added last, and where sound runs are by then. */
+  /** The validation loss at the step that was added last, and where typical runs are by then. */
   addValidation(loss: number, band?: [low: number, high: number]): void {
     if (!this.val.length) return;
     const last = this.val.length - 1;

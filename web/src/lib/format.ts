@@ -35,3 +35,11 @@ export function loss(value: number | null): string {
 export function sentence(text: string): string {
   return text.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase()).replace(/\.?$/, ".");
 }
+
+/** As people say it: "40 seconds", "3 minutes", "4 h 45 min". */
+export function inWords(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 100) return whole === 60 ? "1 minute" : whole === 1 ? "1 second" : `${whole} seconds`;
+  const minutes = Math.round(whole / 60);
+  return minutes < 60 ? `${minutes} minutes` : `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
+}

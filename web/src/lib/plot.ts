@@ -1,6 +1,5 @@
 // How the page's charts look and live: axes in its own colours, drawn anew when the box or the colours change.
 import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
 
 /** As the style has it just now, light or dark. */
 export const colour = (element: HTMLElement): string => getComputedStyle(element).color;

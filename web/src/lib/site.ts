@@ -18,14 +18,17 @@ export function knob(section: Knob["section"], name: string): Knob {
 /** What the model is made of. */
 export const modelOptions = site.knobs.filter((row) => row.section === "model" && site.modelOptions.includes(row.name));
 
-const TRAINING = [
-  ...["batch", "optimizer", "lr", "matrix_lr", "schedule", "warmup", "min_lr", "grad_clip", "weight_decay", "dropout", "average"],
-  "label_smoothing",
-  ...["val_fraction", "eval_every", "patience", "sample_every", "seed"],
-];
+const train = (...names: string[]): Knob[] => names.map((name) => knob("train", name));
 
 /** What can be set of a run beside its size, its text and its length. */
-export const settings = [...TRAINING.map((name) => knob("train", name)), ...modelOptions];
+export const settingGroups: { title: string; fields: Knob[] }[] = [
+  { title: "Learning", fields: train("lr", "schedule", "warmup", "min_lr", "batch", "optimizer", "matrix_lr", "grad_clip", "average") },
+  { title: "Against learning by heart", fields: train("dropout", "weight_decay", "label_smoothing") },
+  { title: "Checks on the way", fields: train("val_fraction", "eval_every", "patience", "sample_every", "seed") },
+  { title: "What the model is made of", fields: modelOptions },
+];
+
+export const settings = settingGroups.flatMap(({ fields }) => fields);
 
 /** What an input of a setting's numbers is called and takes. */
 export function limits({ name, low, high, kind }: Knob) {

@@ -11,7 +11,7 @@ export interface Connection {
   end(): void;
 }
 
-/** One worker holds the model in hand, another is opened for what is only tried. */
+/** One worker holds the current model, another is opened for what is only tried. */
 export function openWorker(name: string, died: (why: string) => void): Connection {
   const worker = new Worker(new URL("../worker/worker.ts", import.meta.url), { type: "module", name });
   const { calls, end } = callsTo<Methods>(worker);

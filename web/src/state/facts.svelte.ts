@@ -7,7 +7,7 @@ export class Facts {
   survey = $state.raw<Survey | null>(null);
   start = $state.raw<number[]>([]); // the text's first bytes
   advice = $state.raw<string[]>([]);
-  /** What adapters of the model in hand come to. */
+  /** What adapters of the current model come to. */
   teaching = $state.raw<Teaching | null>(null);
 
   private readonly calls: () => Calls | null;

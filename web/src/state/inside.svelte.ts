@@ -108,7 +108,7 @@ export class Inside {
     for (const part of gone) delete this.scales[part];
   }
 
-  /** Another model is in hand: what was seen of the one before is not shown under its name. */
+  /** Another model is current: what was seen of the one before is not shown under its name. */
   renew(): void {
     this.seen = this.plain = this.origins = null;
     this.fault = this.untraced = "";

@@ -3,9 +3,16 @@ import type { KeptText, Machine, RunConfig, SavedFile, Start, Text } from "../wo
 
 export type { Machine };
 
+/** What a run wrote on its way. */
 export interface Sample {
-  id: number;
-  title: string;
+  step: number;
+  seconds: number; // of training, by then
+  text: string;
+}
+
+/** What the reader changed while a run was under way, at the step from which on it holds. */
+export interface Mark {
+  step: number;
   text: string;
 }
 

@@ -28,7 +28,7 @@ export class Library {
   offer = $state.raw<Shelved | null>(null);
 
   private readonly calls: () => Calls | null;
-  private readonly occupied: () => boolean; // by a model in hand
+  private readonly occupied: () => boolean; // by a current model
   private chances = CHANCES; // to offer something
   private compared = 0; // so often
 
@@ -65,9 +65,10 @@ export class Library {
     void this.list(this.calls()?.rename({ run, title }));
   }
 
-  remove(run: string): void {
+  /** One after the other: what is half deleted would be listed as damaged. */
+  async remove(runs: string[]): Promise<void> {
     this.problem = "";
-    void this.list(this.calls()?.delete(run));
+    for (const run of runs) await this.list(this.calls()?.delete(run));
   }
 
   async compare(runs: string[]): Promise<void> {
@@ -105,7 +106,7 @@ export class Library {
     go({ done: true });
   }
 
-  /** There is a model in hand, or the user does not want the one that was offered. */
+  /** There is a current model, or the user does not want the one that was offered. */
   withdraw(): void {
     this.offer = null;
     this.chances = 0;

@@ -1,7 +1,7 @@
 // Settings of a new run as an address to share: "#train?preset=small&lr=0.001". What it does not name is as usual.
 import { presetsOf, settings, site } from "../lib/site";
 import type { Knob } from "../worker/protocol";
-import type { Setup } from "./setup.svelte";
+import { MINUTES, type Setup } from "./setup.svelte";
 
 const HUB_PARTS = ["config", "split", "column"] as const;
 
@@ -11,7 +11,8 @@ export function linkOf(setup: Setup): string {
   const say = (name: string, value: string | number | null | undefined, usual?: string): void => {
     if (value !== null && value !== undefined && value !== "" && value !== usual) said.set(name, String(value));
   };
-  said.set("preset", setup.preset);
+  if (setup.minutes === null || setup.goingOn) said.set("preset", setup.preset);
+  else said.set("minutes", String(setup.minutes));
   say("recipe", setup.recipe, site.defaultRecipe);
   say("steps", setup.steps);
   for (const { name } of settings) say(name, setup.values[name]);
@@ -33,7 +34,8 @@ export function follow(setup: Setup, query: string): string[] {
     if (value !== null && set(value)) names.delete(name);
   };
   take("recipe", (value) => site.recipes.some(({ name }) => name === value) && ((setup.recipe = value), true));
-  take("preset", (value) => presetsOf(setup.recipe).some(({ name }) => name === value) && (setup.choose(value), true));
+  take("preset", (value) => presetsOf(setup.recipe).some(({ name }) => name === value) && (setup.chooseSize(value), true));
+  take("minutes", (value) => MINUTES.includes(Number(value)) && ((setup.minutes = Number(value)), setup.beginNew(), true));
   take("steps", (value) => isWhole(value) && Number(value) > 0 && ((setup.steps = Number(value)), true));
   take("engine", (value) => (value === "wasm" || value === "webgpu") && ((setup.chosenEngine = value), true));
   take("text", (value) => {

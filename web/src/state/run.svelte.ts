@@ -1,9 +1,9 @@
 // The page's one line to the worker: what it does with its model, what it reported, and what the user asked of it.
 import { untrack } from "svelte";
-import { bytesOf, prompted, textOf } from "../lib/bytes";
+import { safeName } from "../lib/bytes";
 import { NotServed } from "../lib/fetched";
 import { count, sentence } from "../lib/format";
-import { site } from "../lib/site";
+import { knob, site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
 import type { StopReason, TrialEvent } from "../worker/protocol";
 import { Gone } from "../worker/remote";
@@ -19,6 +19,15 @@ import { type Calls, type Connection, openWorker } from "./connection";
 
 type More = Pick<Start, "resume" | "run" | "adapt">;
 
+/** What a run is that has just started. */
+interface Beginning {
+  title: string;
+  going: boolean; // it continues the current model
+  learnt: Learnt;
+  base: string | null;
+  order: Pick<Order, "changes" | "seconds">;
+}
+
 const READY_WITHIN = 30_000; // ms
 
 export class Run extends Readings {
@@ -27,24 +36,28 @@ export class Run extends Readings {
   started = $state.raw<Started | null>(null);
   model = $state.raw<Model | null>(null);
   notice = $state.raw<Notice | null>(null);
-  savedAt = $state<number | null>(null); // the step of the model in hand that a file has; `keptAt`: that the browser's storage has
+  savedAt = $state<number | null>(null); // the step of the current model that a file has; `keptAt`: that the browser's storage has
   private readonly calls = (): Calls | null => this.connection?.calls ?? null;
   readonly library = new Library(this.calls, () => this.model !== null || this.busy);
   readonly inside = new Inside(this.calls, () => this.model?.file ?? null);
   readonly hub = new Hub(this.calls);
   readonly estimate = new Estimate(this.calls);
   readonly facts = new Facts(this.calls);
-  /** How often a model came to hand: from a file, or at the end of a run. */
+  /** How often a model arrived: from a file, or at the end of a run. */
   arrivals = $state(0);
-  /** How the run of the model in hand has ended, if it was one of this tab. */
+  /** How the run of the current model has ended, if it was one of this tab, and how long it took. */
   ended = $state<StopReason | null>(null);
-  /** The GPU is lost; the model in hand is the last state of it that was kept, if any. */
+  took = $state(0); // seconds
+  /** In how many seconds the run is to end, where it was given a time instead of steps. */
+  timed = $state<number | null>(null);
+  /** The GPU is lost; the current model is the last state of it that was kept, if any. */
   lost = $state(false);
 
   private connection: Connection | null = null;
   private patience: ReturnType<typeof setTimeout> | undefined;
+  private began = 0; // when the run did
   private asking = 0; // questions that are not answered yet
-  private readonly replaced: (() => void)[] = []; // what is done when another model comes to hand
+  private readonly replaced: (() => void)[] = []; // what is done when another model arrives
 
   get state(): State {
     return this.#state;
@@ -56,7 +69,7 @@ export class Run extends Readings {
     this.#state = after(before, happening);
   }
 
-  /** Whether the model in hand outlives the tab; while it trains, all but the last few steps of it. */
+  /** Whether the current model outlives the tab; while it trains, all but the last few steps of it. */
   get kept(): boolean {
     if (!this.library.durable || this.unkept) return false;
     return this.busy ? this.keptAt !== null : this.keptAt === this.step;
@@ -75,18 +88,25 @@ export class Run extends Readings {
     return this.#state.name === "checking" || this.#state.name === "writing";
   }
 
+  /** Whether the current model may go, which the user is asked if it is saved nowhere. */
+  mayReplace(what: string): boolean {
+    return !this.unsaved || confirm(`Your model is not saved. ${what} anyway, and lose it?`);
+  }
+
   /** What was made of a model is not shown under the name of the next one: `forget` is called when that comes. */
   whenReplaced(forget: () => void): void {
     this.replaced.push(forget);
   }
 
-  /** Another model comes to hand. What was said of the one before goes with it. */
+  /** Another model arrives. What was said of the one before goes with it. */
   private replace(): void {
     this.advice = [];
     this.options = [];
     this.unkept = "";
     this.lost = false;
     this.ended = null;
+    this.timed = null;
+    this.notice = null;
     this.library.problem = "";
     this.inside.renew();
     for (const forget of this.replaced) forget();
@@ -126,19 +146,19 @@ export class Run extends Readings {
     this.connection = null;
   }
 
-  /** Train a new model. The one in hand stays until it has started. */
+  /** Train a new model. The current one stays until it has started. */
   train(order: Order): Promise<void> {
     return this.begin(order, {}, order.seconds ? `${order.seconds / 60}-minute model` : order.preset);
   }
 
-  /** Continue the model in hand, with any settings changed that may change between two steps. */
+  /** Continue the current model, with any settings changed that may change between two steps. */
   async goOn(changes: Changes, means: Means): Promise<void> {
     if (!this.model) return;
     const more: More = { resume: this.model.file ?? "in hand", ...(this.model.run ? { run: this.model.run } : {}) };
     await this.begin({ ...means, preset: site.defaultPreset, recipe: site.defaultRecipe, changes }, more, this.model.title);
   }
 
-  /** Teach the model in hand another text: adapters learn beside it, and it stays as it is. */
+  /** Teach the current model another text: adapters learn beside it, and it stays as it is. */
   async teach(lora: Changes, changes: Changes, means: Means): Promise<void> {
     if (!this.model) return;
     const { title, file } = this.model;
@@ -146,7 +166,7 @@ export class Run extends Readings {
     await this.begin({ ...means, preset: "", recipe: "", changes }, more, `${title.replace(/\.tinygpt$/, "")} taught ${means.textName}`);
   }
 
-  /** Put a run of the library in hand, as it is or as it was at an earlier step, and continue it where a machine is given. */
+  /** Open a run of the library, as it is or as it was at an earlier step, and continue it where a machine is given. */
   async reopen(id: string, step?: number, machine?: Machine): Promise<void> {
     const calls = this.connected();
     this.happen({ type: "check" });
@@ -158,16 +178,16 @@ export class Run extends Readings {
       const { title, step: at } = this.model!;
       if (machine) void this.goOn({ steps: this.nextGoal }, { ...machine, text: async () => kept.text.sha256, textName: "" });
       if (leftOut) this.notice = { kind: "warning", text: `${title} is open at step ${count(at)}. ${leftOut}` };
-      else if (!machine) this.notice = { kind: "info", text: `${title} is in hand: step ${count(at)}.` };
+      else if (!machine) this.notice = { kind: "info", text: `${title} is open: step ${count(at)}.` };
     } catch (error) {
       this.fail(error);
     }
   }
 
-  /** Delete a run of the library. The model in hand stays, though it may not be kept any more. */
-  forget(id: string): void {
-    this.library.remove(id);
-    if (this.model?.run !== id) return;
+  /** Delete runs of the library. The current model stays, though it may not be kept any more. */
+  forget(ids: string[]): void {
+    void this.library.remove(ids);
+    if (!this.model?.run || !ids.includes(this.model.run)) return;
     this.model = { ...this.model, run: null, text: null };
     this.keptAt = null;
   }
@@ -195,11 +215,17 @@ export class Run extends Readings {
   async save(deliver: (bytes: Uint8Array<ArrayBuffer>, name: string) => void): Promise<void> {
     try {
       const { bytes, name, step } = this.model?.file ?? (await this.connected().save());
-      deliver(bytes, name);
+      deliver(bytes, this.model?.file ? name : this.fileName(name, step));
       this.savedAt = step;
     } catch (error) {
       this.refuse(error);
     }
+  }
+
+  /** By the model's title; of adapters it says that they are only a part. */
+  private fileName(name: string, step: number): string {
+    const title = safeName(this.model?.title.replace(/\.(tinygpt|safetensors)$/, "") ?? "");
+    return `${title}${this.model?.base ? ", adapter only" : ""}, step ${step}${name.slice(name.lastIndexOf("."))}`;
   }
 
   /** The model as a page of one file; adapters are merged into what they are for. */
@@ -208,7 +234,7 @@ export class Run extends Readings {
     return this.connected().page({ title: title.replace(/\.(tinygpt|safetensors)$/, ""), prompt, ...(file ? { file } : {}) });
   }
 
-  /** Of the adapters in hand: the model that they are for, or the plain model that the two make; null where that failed. */
+  /** Of the current adapters: the model that they are for, or the plain model that the two make; null where that failed. */
   async part(which: "base" | "merged"): Promise<SavedFile | null> {
     this.notice = null;
     const file = this.model?.file;
@@ -220,19 +246,7 @@ export class Run extends Readings {
     }
   }
 
-  /** Let the model continue `prompt`, as a sample. */
-  async write(prompt: string, machine: Machine): Promise<void> {
-    const bytes = bytesOf(prompt);
-    const sample = this.addSample(`step ${count(this.step)}, as asked`, prompt);
-    const heard = (piece: { bytes: number[] }): void => {
-      bytes.push(...piece.bytes);
-      const text = textOf(bytes);
-      this.samples = this.samples.map((row) => (row.id === sample ? { ...row, text } : row));
-    };
-    await this.ask(machine, (calls) => calls.write({ prompt: prompted(this.model?.learnt?.name, [...bytes]), settings: {} }, { heard }));
-  }
-
-  /** Ask the model in hand; one that is in a file only goes to the worker first. Null where there is no answer. */
+  /** Ask the current model; one that is in a file only goes to the worker first. Null where there is no answer. */
   async ask<Answer>(machine: Machine, question: (calls: Calls) => Promise<Answer>): Promise<Answer | null> {
     if (!this.model) return null;
     const calls = this.connected();
@@ -265,11 +279,11 @@ export class Run extends Readings {
   }
 
   private isSure({ doubt }: Doubt): boolean {
-    const risk = "If it runs short, the tab dies, and what is not saved is lost. Go on?";
+    const risk = "If it runs short, the tab dies, and what is not saved is lost. Continue?";
     return confirm(`${sentence(doubt)} ${risk}`);
   }
 
-  /** Have the worker check a file. Its model is put in hand once every byte is found sound; else what is in hand stays. */
+  /** Have the worker check a file. Its model becomes the current one once every byte is found sound; else the current one stays. */
   async load(chosen: Pick<File, "name" | "arrayBuffer">, then?: () => void): Promise<void> {
     const { name } = chosen;
     const before = this.#state;
@@ -293,13 +307,13 @@ export class Run extends Readings {
     }
   }
 
-  /** A model comes to hand. */
+  /** A model arrives. */
   private receive({ file, config, parameters, loss, history, learnt, kept }: CheckedFile): void {
     const { name, step } = file;
     this.replace();
     const first = kept?.events.find((event) => event.event === "steps")?.rows[0]?.[0] ?? Infinity;
     this.reset(
-      Number(config.train["steps"]),
+      config,
       history.filter((point) => point[0] < first),
     );
     this.model = {
@@ -326,7 +340,7 @@ export class Run extends Readings {
   private sayLoaded({ file: { name, step }, leftOut, sample }: CheckedFile, ours: boolean): void {
     const text = `Loaded ${name}: step ${count(step)}.${ours ? "" : " It has not left this machine."}`;
     this.notice = leftOut ? { kind: "warning", text: `${text} ${leftOut}` } : { kind: "info", text };
-    if (sample) this.addSample(`step ${count(step)}, from the file`, sample);
+    if (sample) this.addSample(step, sample);
   }
 
   complain(text: string): void {
@@ -353,7 +367,7 @@ export class Run extends Readings {
     this.library.problem = "";
     const learnt = this.learntFrom(wish);
     const heard = (event: RunEvent): void => {
-      if (event.event === "started") this.onStarted(event, title, going, learnt, base);
+      if (event.event === "started") this.onStarted(event, { title, going, learnt, base, order });
       else if (event.event === "stopped") this.onStopped(event);
       else this.hear(event);
     };
@@ -367,20 +381,26 @@ export class Run extends Readings {
   }
 
   private hear(event: TrialEvent): void {
-    if (event.event === "compiling") this.happen(event);
-    else this.note(event);
+    if (event.event === "compiling") return this.happen(event);
+    if (event.event === "option") this.estimate.learn(event.option.preset, event.option.seconds_per_step);
+    this.note(event);
   }
 
-  private onStarted(started: Started, title: string, going: boolean, learnt: Learnt, base: string | null): void {
+  private onStarted(started: Started, { title, going, learnt, base, order }: Beginning): void {
     const { config, parameters, run, advice } = started;
     const steps = Number(config.train["steps"]);
     this.started = started;
-    if (going) this.steps = steps;
-    else {
+    if (going) {
+      this.steps = steps;
+      this.learnsFrom(config);
+      this.markChanges(order.changes);
+    } else {
       this.replace();
-      this.reset(steps);
+      this.reset(config);
       this.savedAt = this.keptAt = null;
     }
+    this.timed = order.seconds ?? null;
+    this.began = performance.now();
     this.advice = advice;
     this.unkept = "";
     this.ended = null;
@@ -389,6 +409,17 @@ export class Run extends Readings {
     this.happen({ type: "started" });
     this.library.withdraw();
     void navigator.storage?.persist?.();
+  }
+
+  /** What a run that continues has otherwise from here on; its length shows by itself. */
+  private markChanges(changes: Changes): void {
+    const before = this.model?.config.train ?? {};
+    const changed = Object.entries(changes).filter(
+      ([name, value]) => name !== "steps" && before[name] !== undefined && before[name] !== value,
+    );
+    if (!changed.length) return;
+    const text = changed.map(([name, value]) => `${knob("train", name).label} ${value}`).join(", ");
+    this.marks = [...this.marks, { step: this.step, text }];
   }
 
   private learntFrom({ text, textName }: Start): Learnt {
@@ -403,6 +434,7 @@ export class Run extends Readings {
       this.complain(sentence(message ?? ""));
     }
     this.ended = reason;
+    this.took = (performance.now() - this.began) / 1000;
     this.rest();
     this.arrivals += 1;
   }
@@ -430,16 +462,17 @@ export class Run extends Readings {
     else this.happen({ type: "died" });
   }
 
-  /** The GPU is gone, and the model in it: in hand is what was kept, as a file. */
+  /** The GPU is gone, and the model in it: the current one is what was kept, as a file. */
   private onLost(kept: SavedFile | null): void {
+    const why = this.notice!.text;
     if (kept) {
       this.returnTo(kept.step);
       this.arrivals += 1;
-      this.complain(`${this.notice!.text} The model as of step ${count(kept.step)} is in hand.`);
+      this.complain(`${why} Your model is as it was at step ${count(kept.step)}.`);
     } else if (!this.model?.file) {
       this.model = null;
       this.replace();
-      this.complain(`${this.notice!.text} The model was not kept yet: train anew, on WebAssembly if it happens again.`);
+      this.complain(`${why} The model was not kept yet: train a new one, on WebAssembly if it happens again.`);
     }
   }
 
@@ -460,8 +493,8 @@ export class Run extends Readings {
       this.replace();
     }
     let left = " Press Train to start it again.";
-    if (kept !== null) left = ` The model as of step ${count(kept)} is kept: go on from there.`;
-    else if (lost) left = " The model in it is lost: go on from a saved file, or train anew.";
+    if (kept !== null) left = ` The model as of step ${count(kept)} is kept: continue from there.`;
+    else if (lost) left = " The model in it is lost: continue from a saved file, or train a new one.";
     this.complain(`The engine's worker died${why ? ` (${why})` : ""}.${left}`);
     this.happen({ type: "died" });
     if (!began || kept === null) return;

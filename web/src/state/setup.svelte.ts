@@ -4,7 +4,7 @@ import type { OwnText } from "../lib/owntext";
 import { knob, presetNamed, site, type SiteCorpus } from "../lib/site";
 import { defaultEngine, type Changes, type EngineName, type Knob, type RunConfig } from "../worker/protocol";
 import type { Hub } from "./hub.svelte";
-import type { Learnt, Machine, Values } from "./kinds";
+import type { Learnt, Machine, Order, Values } from "./kinds";
 import type { Run } from "./run.svelte";
 
 /** Where the text comes from: a corpus of the site's, the user's bytes, Hugging Face, or what a kept run has learnt from. */
@@ -12,13 +12,20 @@ export type Source = "corpus" | "own" | "hub" | "kept";
 
 const MANY_CORES = 8;
 
-/** The row of the size table that stands for the model in hand. */
-export const IN_HAND = "in hand";
+/** That a run may be given. */
+export const MINUTES = [1, 3, 10, 30];
+
+const FOLLOWING = "matrix_lr"; // is scaled with the learning rate, unless it is set itself
+
+/** The row of the size table that stands for the current model. */
+export const IN_HAND = "your model";
 
 export class Setup {
   preset = $state(site.defaultPreset); // of a new model
-  chosen = $state(site.defaultPreset); // the preset, or the model in hand
+  chosen = $state(site.defaultPreset); // the preset, or the current model
   recipe = $state(site.defaultRecipe);
+  /** In which a new run is to end, of the size that learns most in that time; null: the size and the steps are chosen. */
+  minutes = $state<number | null>(1);
   source = $state<Source>("corpus");
   #corpus = $state.raw(site.corpus);
   #chosenCorpus = false;
@@ -28,7 +35,7 @@ export class Setup {
   steps = $state<number | null>(null);
   threads = $state<number | null>(null);
   chosenEngine = $state<EngineName | null>(null);
-  teach = $state(false); // the model in hand is to stay as it is, and an adapter beside it to learn
+  teach = $state(false); // the current model is to stay as it is, and an adapter beside it to learn
   adapter = $state<Values>({}); // its settings
   targets = $state.raw(String(knob("lora", "targets").default).split(","));
 
@@ -99,14 +106,33 @@ export class Setup {
     this.steps = null;
   }
 
-  /** The model in hand is to be taught another text than it has learnt from. */
+  /** A new model of that size, for as many steps as are chosen. */
+  chooseSize(preset: string): void {
+    this.minutes = null;
+    this.choose(preset);
+  }
+
+  /** A new model, whatever there is. */
+  beginNew(): void {
+    this.choose(this.preset);
+  }
+
+  /** A new run on the chosen text: within some seconds, or of the chosen size. */
+  order(seconds: number | null): Order {
+    const { preset, recipe, machine, textName } = this;
+    const means = { ...machine, text: () => this.text(), textName, preset, recipe };
+    const { steps, ...stated } = this.changes();
+    return seconds === null ? { ...means, changes: { ...stated, steps: steps! } } : { ...means, changes: stated, seconds };
+  }
+
+  /** The current model is to be taught another text than it has learnt from. */
   beginTeaching(): void {
     this.choose(IN_HAND);
     this.teach = true;
     if (this.source !== "hub") this.source = "own";
   }
 
-  /** A model has come to hand: one of the library brings its text along. */
+  /** A model has arrived: one of the library brings its text along. */
   receive(): void {
     this.choose(IN_HAND);
     if (this.run.model?.base) this.teach = false;
@@ -120,10 +146,11 @@ export class Setup {
     if (this.source === "corpus") return corpus(this.corpus);
     if (this.source === "kept" && this.kept) return this.kept.sha256;
     if (this.source === "hub" && !this.run.hub.fetched) throw new Error("There is no text of that dataset yet: press Fetch first.");
+    if (this.source === "own" && !this.blob!.size) throw new Error("Paste some text first, or choose a file.");
     return new Uint8Array(await this.blob!.arrayBuffer());
   }
 
-  /** The text that the model in hand learnt from, or the sha256 of one that may be kept, and what it is called. */
+  /** The text that the current model learnt from, or the sha256 of one that may be kept, and what it is called. */
   async learnt(): Promise<{ text: Uint8Array<ArrayBuffer> | string; name: string }> {
     const learnt = this.run.model?.learnt;
     if (!learnt) throw new Error("This model's file does not say which text it learnt from.");
@@ -141,15 +168,26 @@ export class Setup {
     return (this.source === "hub" ? this.run.hub.fetched?.name : this.own?.name) ?? "your own text";
   }
 
-  /** Whether the model in hand has this setting for life; an adapter of it is trained in its own way. */
+  /** Whether the current model has this setting for life; an adapter of it is trained in its own way. */
   fixes({ section, fixed }: Knob): boolean {
     return this.goingOn && fixed && !(this.teaching && section === "train");
   }
 
-  /** Settings that differ from what the preset, or the model in hand, would have. */
+  /** The rate of matrices, which Muon has beside the other: it is scaled with the learning rate; null: it is as usual. */
+  followed(name: string): string | null {
+    const { train } = this.usual;
+    const { lr, optimizer } = this.values;
+    if (name !== FOLLOWING || (optimizer ?? train["optimizer"]) !== "muon" || typeof lr !== "number" || !(lr > 0)) return null;
+    return String(Number(((Number(train[FOLLOWING]) * lr) / Number(train["lr"])).toPrecision(6)));
+  }
+
+  /** Settings that differ from what the preset, or the current model, would have. */
   changes(): Changes {
     const fixed = site.knobs.filter((knob) => knob.section !== "sample" && this.fixes(knob)).map(({ name }) => name);
-    const stated = Object.fromEntries(filled(this.values).filter(([name]) => !fixed.includes(name)));
+    const rate = this.followed(FOLLOWING);
+    const stated = Object.fromEntries(
+      filled({ [FOLLOWING]: rate === null ? null : Number(rate), ...this.values }).filter(([name]) => !fixed.includes(name)),
+    );
     return { ...this.textChanges, ...stated, steps: this.steps ?? this.usualSteps };
   }
 

@@ -1,34 +1,48 @@
-// What the page can show, in the order of its tabs; the address names one: "#write", and of Train settings too: "#train?lr=0.001".
+// What the page can show; the address names one: "#play", and of Train settings too: "#train?lr=0.001".
 import type { Component } from "svelte";
 
-export const VIEWS = [
-  { name: "start", title: "Start" },
+/** The four places, in the order of the navigation. */
+export const PLACES = [
+  { name: "play", title: "Play" },
   { name: "train", title: "Train" },
-  { name: "write", title: "Write" },
-  { name: "inside", title: "Inside" },
-  { name: "library", title: "Library" },
-  { name: "replay", title: "Replay" },
-  { name: "measure", title: "Measure" },
-  { name: "share", title: "Share" },
+  { name: "inside", title: "Look inside" },
+  { name: "models", title: "My models" },
 ] as const;
 
-export type View = (typeof VIEWS)[number]["name"];
+type Place = (typeof PLACES)[number]["name"];
+
+/** Each view, and the place that it belongs to. */
+export const VIEWS = {
+  home: "play",
+  play: "play",
+  train: "train",
+  text: "train",
+  measure: "train",
+  inside: "inside",
+  models: "models",
+  verify: "models",
+  share: "models",
+} as const satisfies Record<string, Place>;
+
+export type View = keyof typeof VIEWS;
 
 /** What shows them, fetched when it is wanted. */
 export const VIEW_PARTS: Record<View, () => Promise<{ default: Component }>> = {
-  start: () => import("../start/Start.svelte"),
+  home: () => import("../home/Home.svelte"),
+  play: () => import("../play/Play.svelte"),
   train: () => import("../train/Train.svelte"),
-  write: () => import("../write/Write.svelte"),
-  inside: () => import("../inside/Inside.svelte"),
-  library: () => import("../library/Library.svelte"),
-  replay: () => import("../replay/Replay.svelte"),
+  text: () => import("../train/OwnText.svelte"),
   measure: () => import("../measure/Measure.svelte"),
+  inside: () => import("../inside/Inside.svelte"),
+  models: () => import("../models/Models.svelte"),
+  verify: () => import("../verify/Verify.svelte"),
   share: () => import("../share/Share.svelte"),
 };
 
-/** The first where the address names none. */
+/** The first screen where the address names none. */
 export function viewIn(hash: string): View {
-  return VIEWS.find(({ name }) => hash.split("?")[0] === `#${name}`)?.name ?? VIEWS[0].name;
+  const name = hash.slice(1).split("?")[0]!;
+  return Object.hasOwn(VIEWS, name) ? (name as View) : "home";
 }
 
 /** What an address says of a run's settings. */

@@ -1,19 +1,29 @@
-// What is asked of the model in hand, and of one beside it, in the view that writes.
+// What is asked of the current model, and of one that is compared with it.
 import { bytesOf } from "../lib/bytes";
+import { fileOf, type SiteModel } from "../lib/models";
+import { voiceOf } from "../lib/voices";
 import { Draft, type Manner } from "./draft.svelte";
 import type { Machine, Values } from "./kinds";
 import { Run } from "./run.svelte";
 
-/** The model beside the one in hand has a worker of its own, and one thread. */
+/** The model beside the current one has a worker of its own, and one thread. */
 export const BESIDE: Machine = { engine: "wasm", threads: 1 };
 
 /** What a second model may be chosen as, beside the names of the site's. */
 export const [BASE, MERGED, FROM_FILE] = ["=base", "=merged", "=file"];
 
+const SEEDS = 10_000; // as few digits as one can say to another
+
+const newSeed = (): number => Math.floor(Math.random() * SEEDS);
+
 export class Writing {
   prompt = $state("");
   stop = $state("");
-  values = $state<Values>({});
+  values = $state<Values>({ seed: newSeed() });
+  /** Letters are coloured by how unexpected they were. */
+  coloured = $state(false);
+  /** The seed stays; else each text has a new one. */
+  locked = $state(false);
   second = $state.raw<{ run: Run; draft: Draft } | null>(null);
   /** What the second model was chosen as: its name, FROM_FILE, or of an adapter its base or the two merged; none: "". */
   beside = $state("");
@@ -41,9 +51,25 @@ export class Writing {
   }
 
   write(machine: Machine): void {
+    if (!this.locked) this.values.seed = newSeed();
+    this.begin(machine);
+  }
+
+  private begin(machine: Machine): void {
     const bytes = bytesOf(this.prompt || "\n");
     this.draft.write(bytes, this.manner, machine);
     this.second?.draft.write(bytes, this.manner, BESIDE);
+  }
+
+  /** A bundled model introduces itself, with the text that its card quotes. */
+  open(model: SiteModel, machine: Machine): void {
+    const voice = voiceOf(model.name);
+    this.compare(undefined);
+    this.prompt = voice?.prompt ?? "";
+    this.stop = voice?.greedy ? "\n" : "";
+    this.values = { seed: voice?.seed ?? newSeed(), ...(voice?.greedy ? { temperature: 0 } : {}) };
+    this.locked = false;
+    void this.run.load(fileOf(model), () => this.begin(machine));
   }
 
   goOn(machine: Machine): void {
@@ -66,7 +92,7 @@ export class Writing {
     if (file && choices === this.choices) this.compare({ name: file.name, arrayBuffer: async () => file.bytes.slice().buffer }, beside);
   }
 
-  /** Beside the model in hand; nothing: none. */
+  /** Beside the current model; nothing: none. */
   compare(file: Parameters<Run["load"]>[0] | undefined, beside = FROM_FILE): void {
     this.choices += 1;
     this.second?.draft.stop();

@@ -143,7 +143,7 @@ async function within(seconds: number, start: Start, tell: (event: RunEvent) => 
     const answer = await choose(start, seconds, text, python, { tell, signal: choosing.signal });
     if ("stopped" in answer) return null;
     const { preset, recipe, changes, budget } = answer.request;
-    return { ...start, text, preset, recipe, changes, ...(budget ? { budget } : {}) };
+    return { ...start, text, preset, recipe, changes: { ...start.changes, ...changes }, ...(budget ? { budget } : {}) };
   } finally {
     choosing = null;
   }

@@ -1,0 +1,104 @@
+"""The first screen: a text that writes itself, the way to a model of one's own, and what was left unfinished."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+from page_helpers import OpenPage, click, offer_of, press, show, stat, step, stop, wait_for_step, your_model
+from page_toy import wait_until_kept
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.xdist_group("page")
+POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
+LARGEST = 250_000  # bytes of the first load, compressed, without worker and models
+SHIFTS = """() => {
+  window.shifted = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.shifted += entry.value;
+  }).observe({ type: "layout-shift", buffered: true });
+}"""
+
+
+def test_a_text_writes_itself_and_can_be_dragged_and_moved_by_keys(open_page: OpenPage) -> None:
+    page = open_page(view="", motion="no-preference", prepare=lambda page: page.add_init_script(f"({SHIFTS})()"))
+    film = page.locator("[data-film]")
+    expect(film).to_have_attribute("data-film", "playing")  # without a click
+    first = film.locator("[data-step]").get_attribute("data-step")
+    page.wait_for_function("first => document.querySelector('[data-step]').dataset.step !== first", arg=first)
+    press(page, "Pause")
+    expect(film).to_have_attribute("data-film", "still")
+    assert page.evaluate("window.shifted") < 0.01
+    slider = page.get_by_role("slider", name="Seconds of training")
+    slider.fill("1000")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"\d+ s of training, loss 1\.\d\d"))
+    written = film.locator(".written").inner_text()
+    slider.press("ArrowLeft")
+    expect(film.locator("[data-step]")).to_have_attribute("data-step", "1300")
+    assert film.locator(".written").inner_text() != written
+
+
+def test_without_motion_it_shows_how_it_ends(open_page: OpenPage) -> None:
+    page = open_page(view="")
+    expect(page.locator("[data-film=still] [data-step='1500']")).to_be_visible()
+
+
+def test_the_first_load_is_small(dist: Path) -> None:
+    """The document, what it names, and what those scripts import, compressed; fonts are."""
+    document = (dist / "index.html").read_text()
+    wanted, found = set(re.findall(r"_astro/([\w.-]+?\.(?:js|css|woff2))", document)), set()
+    while new := wanted - found:
+        for name in new:
+            found.add(name)
+            if name.endswith(".js"):
+                source = (dist / "_astro" / name).read_text()
+                wanted |= set(re.findall(r"(?:from|import)[`\"']\./([\w.-]+\.js)", source))
+    contents = [(dist / "_astro" / name, name) for name in found]
+    sizes = [
+        file.stat().st_size if name.endswith("woff2") else len(gzip.compress(file.read_bytes()))
+        for file, name in contents
+    ]
+    assert sum(sizes) + len(gzip.compress(document.encode())) < LARGEST
+
+
+def test_a_text_of_ones_own_is_learned_from_scratch_in_three_steps(open_page: OpenPage) -> None:
+    page = open_page(view="home")
+    click(page.get_by_role("link", name="Use my own text"))
+    view = page.locator("[data-view=text]")
+    go = view.get_by_role("button", name="Train for 1 minute")
+    expect(go).to_be_disabled()
+    expect(view).to_contain_text("Paste some text first, or choose a file.")
+    view.get_by_label("Text to learn from").fill(POEM)
+    expect(view.get_by_role("button", name="Teach it")).to_be_enabled()  # the text is short
+    click(view.get_by_role("radio", name="A new model, in one minute"))
+    click(go)
+    page.wait_for_selector("[data-phase=training]")
+    wait_for_step(page, 20)
+    stop(page)
+    wait_until_kept(page)
+    page.reload()
+    expect(offer_of(page)).to_contain_text("Continue 1-minute model, step ")
+    show(page, "home")
+    click(offer_of(page).get_by_role("button").first)
+    page.wait_for_selector("[data-phase=training]")
+    stop(page)
+    expect(your_model(page)).to_contain_text("1-minute model")
+
+
+@pytest.mark.slow
+def test_a_run_of_a_minute_ends_within_it_and_says_what_it_was(open_page: OpenPage) -> None:
+    page = open_page(view="home")
+    press(page, "Train yours now · 1 minute")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Measuring this machine, to choose the best size")
+    page.wait_for_selector("[data-phase=training]", timeout=60_000)
+    said = page.get_by_role(
+        "heading", name=re.compile(r"You just trained a language model: \d+ seconds, [\d,]+ numbers\.")
+    )
+    expect(said).to_be_visible(timeout=90_000)
+    assert step(page) > 0 and 1 < float(stat(page, "validation")) < 4
+    expect(page.get_by_role("slider", name="Seconds of training")).to_be_visible()
+    click(page.get_by_role("link", name="Ask it something"))
+    press(page, "Write")
+    expect(page.locator("[data-pace=done]")).to_contain_text("320 letters")

@@ -1,0 +1,53 @@
+// What is said of a run in one sentence: core's advice where there is some, else where it is among runs that went well.
+import type { Curve } from "./curve";
+import { inWords } from "./format";
+
+interface Course {
+  curve: Curve;
+  loss: number | null;
+  val: number | null;
+  advice: string[];
+  /** The run has ended; of one with a time: that, and how long it took. */
+  over: { timed: number | null; took: number } | null;
+}
+
+const EARLY = 0.7; // of its time: a run that ended sooner is explained
+const APART = 0.25; // between the losses of read and unread text, which a model that learns by heart has
+const BETTER = 0.01; // of the loss, over the last fifth of a run: it was still improving
+
+/** How many letters a loss leaves to choose from. */
+export function choices(loss: number): string {
+  const many = Math.exp(loss);
+  return many < 10 ? many.toFixed(1) : String(Math.round(many));
+}
+
+export function coached(course: Course): string {
+  const { loss, advice, over } = course;
+  if (loss === null) return "The curve falls as it learns: it is how surprised the model is by each next letter.";
+  if (over) return atTheEnd(course);
+  if (advice.length) return advice.at(-1)!;
+  const now = `At each letter it chooses among about ${choices(loss)} equally likely ones; it began with 256.`;
+  return `${now}${onCourse(course)}`;
+}
+
+function onCourse({ curve, val }: Course): string {
+  const at = curve.high.findLastIndex((high) => high !== null);
+  if (val === null || at < 0) return "";
+  const measured = curve.val[at] ?? val;
+  if (measured > curve.high[at]!) return " Runs that went well were lower by now: a lower learning rate may help.";
+  return measured < curve.low[at]! ? " That is better than most runs by now." : " It is where runs that went well were by now.";
+}
+
+function atTheEnd({ curve, loss, val, advice, over }: Course): string {
+  const { timed, took } = over!;
+  if (timed !== null && took < EARLY * timed)
+    return `It ended after ${inWords(took)}: more steps on so short a text would only learn it by heart. A longer text can use the whole time.`;
+  if (advice.length) return advice.at(-1)!;
+  if (val !== null && val - loss! > APART)
+    return "It knows the text it read better than text it has not seen: a longer text would help most, or dropout in Advanced.";
+  const validations = curve.val.filter((value) => value !== null);
+  const before = validations[Math.floor(validations.length * 0.8) - 1];
+  if (val !== null && before !== undefined && before - val > BETTER * val)
+    return "It was still improving: next, give it more time or more steps.";
+  return "It has learned about all that this size can: next, try a larger one.";
+}
