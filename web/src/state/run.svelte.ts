@@ -5,7 +5,7 @@ import { NotServed } from "../lib/fetched";
 import { count, sentence } from "../lib/format";
 import { knob, site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
-import type { StopReason, TrialEvent } from "../worker/protocol";
+import type { Life, StopReason, TrialEvent } from "../worker/protocol";
 import { Gone } from "../worker/remote";
 import { Inside } from "./inside.svelte";
 import { Estimate } from "./estimate.svelte";
@@ -230,8 +230,24 @@ export class Run extends Readings {
 
   /** The model as a page of one file; adapters are merged into what they are for. */
   page(prompt: string): Promise<{ name: string; blob: Blob }> {
-    const { title, file } = this.model!;
-    return this.connected().page({ title: title.replace(/\.(tinygpt|safetensors)$/, ""), prompt, ...(file ? { file } : {}) });
+    const { file } = this.model!;
+    return this.connected().page({ title: this.plainTitle, prompt, ...(file ? { file } : {}) });
+  }
+
+  /** What the model is called, without the end of a file's name. */
+  private get plainTitle(): string {
+    return this.model!.title.replace(/\.(tinygpt|safetensors|html)$/, "");
+  }
+
+  /** What it wrote as it learned, and the curve. */
+  async life(): Promise<Life> {
+    const { file } = this.model!;
+    return { title: this.plainTitle, ...(await this.connected().life(file ? { file } : {})) };
+  }
+
+  /** The proof of a run that is kept. */
+  capsule(): Promise<{ name: string; blob: Blob }> {
+    return this.connected().share(this.model!.run!);
   }
 
   /** Of the current adapters: the model that they are for, or the plain model that the two make; null where that failed. */

@@ -1,4 +1,5 @@
 // A capsule that was opened, and its replay, in a worker of its own: the model in hand stays where it is.
+import { fromAddress } from "../lib/address";
 import { corpus } from "../lib/corpus";
 import { site, type SiteCorpus } from "../lib/site";
 import { sentence } from "../lib/format";
@@ -28,6 +29,15 @@ export class Replay {
   /** The one of the site's own texts that may be it. */
   get ours(): SiteCorpus | null {
     return site.corpora.find(({ bytes }) => bytes === this.facts?.text.bytes) ?? null;
+  }
+
+  /** Opens what an address has, as `inAddress` packed it. */
+  async follow(packed: string): Promise<void> {
+    try {
+      await this.open(new File([await fromAddress(packed, LARGEST_CAPSULE)], "The link"));
+    } catch {
+      this.problem = "The link is not whole: ask for it again.";
+    }
   }
 
   async open(file: File): Promise<void> {

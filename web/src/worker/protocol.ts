@@ -1,6 +1,6 @@
 // What the page and its worker hand each other, beside what Python describes. The worker's methods are in worker.ts; the page
 // never speaks to an engine or to Python directly.
-import type { Changes, Choices, CoreEvent, Damage, Ended, EngineName, Estimated, KeptText, Point } from "../generated/protocol.ts";
+import type { Changes, Choices, CoreEvent, Damage, Ended, EngineName, Estimated, Frame, KeptText, Point } from "../generated/protocol.ts";
 import type { RunConfig, ShelvedRun, WebGpu } from "../generated/protocol.ts";
 
 export type * from "../generated/protocol.ts";
@@ -41,6 +41,14 @@ export type Text = Uint8Array<ArrayBuffer> | string;
 export interface Machine {
   engine: EngineName;
   threads: number; // of WebAssembly; 0: as many as the machine has
+}
+
+/** What a model wrote as it learned, and its losses on the way. */
+export interface Life {
+  title: string;
+  parameters: number;
+  film: Frame[];
+  history: Point[];
 }
 
 /** A run that is to start. */

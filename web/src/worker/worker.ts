@@ -20,7 +20,20 @@ import { checkedRun, differences, exported, type InHand, library, rename } from 
 import { type MeasureEvent, measured } from "./measure.ts";
 import { ModelFile, provenStep } from "./modelfile.ts";
 import { originsOf } from "./origins.ts";
-import type { CheckedFile, Doubt, Failure, Library, ModelBytes, Origins, RunEvent, SavedFile, Start, Started, Text } from "./protocol.ts";
+import type {
+  CheckedFile,
+  Doubt,
+  Failure,
+  Library,
+  Life,
+  ModelBytes,
+  Origins,
+  RunEvent,
+  SavedFile,
+  Start,
+  Started,
+  Text,
+} from "./protocol.ts";
 import type { TrialEvent, Visiting } from "./protocol.ts";
 import type { Python } from "./python.ts";
 import { answerCalls, type Line, moving } from "./remote.ts";
@@ -315,6 +328,12 @@ const methods = {
   }): Promise<{ name: string; blob: Blob }> => {
     const file = given ?? (await inHand().asFile());
     return webPage((await merge(file))?.bytes ?? file.bytes, title, prompt, python);
+  },
+
+  life: async ({ file: given }: { file?: ModelBytes }): Promise<Omit<Life, "title">> => {
+    const file = given ?? (await inHand().asFile());
+    const { parameters, progress } = (await ModelFile.open(file.bytes, python.file)).front;
+    return { parameters, film: progress.film, history: progress.history };
   },
 
   /** The run under way, soon: the tab may be gone. */
