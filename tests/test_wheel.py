@@ -11,16 +11,19 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
 from urllib.request import urlopen
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
 
 from tinygpt.disk.cache import cache_root
 from tinygpt.site.build import ROOT, build
+from tinygpt.store.bundled import named
 
 ELSEWHERE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # the checkout is not in sight
 pytestmark = pytest.mark.xdist_group("wheel")
 
+MOST_BYTES = 30_000_000  # of the wheel
 PACKED = ("tinygpt", "pyproject.toml", "README.md", "LICENSE")
 
 
@@ -32,6 +35,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
     programs = folder / "venv" / "bin"
     (wheel,) = folder.glob("*.whl")
+    assert wheel.stat().st_size < MOST_BYTES
+    with ZipFile(wheel) as packed:
+        names = [name for name in packed.namelist() if name.endswith(".tinygpt")]
+    assert sorted(Path(name).stem for name in names) == sorted(named())  # each once
     pip("--python", programs / "python", "install", "--no-deps", "--no-index", wheel)
     (packages,) = (folder / "venv" / "lib").glob("*/site-packages")
     (own,) = distributions(path=[str(packages)])
@@ -121,3 +128,5 @@ def test_the_wheel_serves_the_page(served: str) -> None:
         assert answer.headers["Cross-Origin-Embedder-Policy"] == "require-corp"
     with urlopen(f"{served}kernels/relaxed-threads.wasm") as answer:
         assert answer.read(4) == b"\0asm"
+    with urlopen(f"{served}models/addition.tinygpt") as answer:
+        assert answer.read(4) == b"TGPT"

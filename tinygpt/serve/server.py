@@ -61,6 +61,9 @@ class Files(StaticFiles):
         return response
 
 
+BUNDLED = ("tinygpt.store.bundled", "models")
+
+
 class StatedHeaders:
     """Adds to each answer what the rules say of its path."""
 
@@ -85,7 +88,11 @@ def page_app(folder: Path, isolated: bool) -> Starlette:
     if not isolated:
         rules = {path: {k: v for k, v in headers.items() if k not in ISOLATION} for path, headers in rules.items()}
     return Starlette(
-        routes=[Mount("/", Files(directory=folder, html=True))],
+        # The wheel has the bundled models once: not in the page's folder.
+        routes=[
+            Mount("/models", Files(directory=folder / "models", packages=[BUNDLED], check_dir=False)),
+            Mount("/", Files(directory=folder, html=True)),
+        ],
         middleware=[
             Middleware(StatedHeaders, rules=rules),
             Middleware(TrustedHostMiddleware, allowed_hosts=NAMES, www_redirect=False),
