@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import tinygpt
+from tinygpt.core.presets import DEFAULT_CORPUS
 from tinygpt.data import load_corpus
 
 STOPS = [10, 20, 30, 40, 50, 60, 80, 100, 130, 160, 200, 250, 300, 360, 430, 500, 600, 700, 800, 950, 1100, 1300, 1500]
 LENGTH = 420  # characters of a sample, at most
+QUIET: dict[str, Any] = {"sample_every": 0, "progress": False}
 BIN = 10  # steps whose losses make a point of the curve
 INTO = Path(__file__).parents[1] / "web" / "src" / "film" / "recorded.json"
 
@@ -46,14 +48,14 @@ def shown(text: str) -> str:
 
 
 def record(seconds: float, seed: int) -> dict[str, Any]:
-    text = load_corpus("shakespeare").text
+    text = load_corpus(DEFAULT_CORPUS)
     heard = Run()
     frames: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
         for stop in STOPS:
             model = (
-                tinygpt.resume(run, text, on_event=heard.until(stop))
+                tinygpt.resume(run, text, on_event=heard.until(stop), progress=False)
                 if frames
                 else tinygpt.train(
                     text, preset="small", out=run, engine="native", sample_every=BIN, on_event=heard.until(stop)
