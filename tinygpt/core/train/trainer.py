@@ -402,7 +402,7 @@ def symptom(loss: float, grad_norm: float) -> str:
 
 def divergence_sentence(run: RunConfig, step: int, what: str, kept: int) -> str:
     train, recipe = run.train, recipe_like(run)
-    usual = tuned(preset_like(run.model), recipe).get("lr", TrainConfig().lr)
+    usual = float(tuned(preset_like(run.model), recipe).get("lr", TrainConfig().lr))
     if train.grad_clip == 0:
         cause = "gradient clipping is off (grad_clip 0): turn it on, or lower the learning rate"
     elif train.lr > usual:
