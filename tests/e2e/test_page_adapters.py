@@ -194,6 +194,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     both = python_writes(file, small)
     assert writes(page, "=base") == (both, python_writes(file)) and both != python_writes(file)
     assert writes(page, "=merged") == (both, both)
+    show(page, "train")
     with page.expect_download() as download:
         press(page, "Save the whole model")
     download.value.save_as(tmp_path / "merged.tinygpt")

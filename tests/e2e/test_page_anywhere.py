@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from page_helpers import PATIENCE, check, fact, let_write, press, stop, wait_for_step
+from page_helpers import PATIENCE, check, fact, let_write, press, stop, unfold, wait_for_step
 from plain_host import PlainHost
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
@@ -58,6 +58,7 @@ def visit(context: BrowserContext, port: int) -> Page:
     page.wait_for_function(
         "() => crossOriginIsolated && document.querySelector('[data-phase]:not([data-phase=loading])')"
     )
+    unfold(page)
     return page
 
 

@@ -51,7 +51,7 @@ describe("the coach", () => {
     }
     return curve;
   };
-  const said = (curve: Curve, over: { timed: number | null; took: number } | null = null, advice: string[] = []): string =>
+  const said = (curve: Curve, over: { timed: number | null; took: number; passes: number } | null = null, advice: string[] = []): string =>
     coached({ curve, loss: curve.smoothed, val: curve.lastValidation, advice, over });
 
   it("says how many letters it chooses among, and where it is among runs that went well", () => {
@@ -63,11 +63,12 @@ describe("the coach", () => {
   });
 
   it("says at the end what to try next", () => {
-    const ended = { timed: null, took: 60 };
+    const ended = { timed: null, took: 60, passes: 9 };
     expect(said(run(1, [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]), ended)).toContain("a longer text would help most");
     expect(said(run(1.9, [3, 2.9, 2.8, 2.7, 2.6, 2.5, 2.4, 2.3, 2.2, 2]), ended)).toContain("still improving");
     expect(said(run(1.9, [2, 2, 2, 2, 2, 2, 2, 2, 2, 2]), ended)).toContain("try a larger one");
-    expect(said(run(1.9, [2]), { timed: 180, took: 9 })).toContain("It ended after 9 seconds");
+    expect(said(run(1.9, [2]), { timed: 180, took: 9, passes: 9 })).toContain("It ended after 9 seconds");
+    expect(said(run(1.9, [2]), { timed: 180, took: 9, passes: 0.5 })).not.toContain("It ended");
   });
 
   it("tells time as people do", () => {

@@ -7,11 +7,12 @@ interface Course {
   loss: number | null;
   val: number | null;
   advice: string[];
-  /** The run has ended; of one with a time: that, and how long it took. */
-  over: { timed: number | null; took: number } | null;
+  /** The run has ended; of one with a time: that, how long it took, and how often it read the text. */
+  over: { timed: number | null; took: number; passes: number } | null;
 }
 
-const EARLY = 0.7; // of its time: a run that ended sooner is explained
+const EARLY = 0.7; // of its time: a run that ended sooner,
+const OFTEN = 3; // and has read its text so often, was not to learn it by heart
 const APART = 0.25; // between the losses of read and unread text, which a model that learns by heart has
 const BETTER = 0.01; // of the loss, over the last fifth of a run: it was still improving
 
@@ -39,8 +40,8 @@ function onCourse({ curve, val }: Course): string {
 }
 
 function atTheEnd({ curve, loss, val, advice, over }: Course): string {
-  const { timed, took } = over!;
-  if (timed !== null && took < EARLY * timed)
+  const { timed, took, passes } = over!;
+  if (timed !== null && took < EARLY * timed && passes > OFTEN)
     return `It ended after ${inWords(took)}: more steps on so short a text would only learn it by heart. A longer text can use the whole time.`;
   if (advice.length) return advice.at(-1)!;
   if (val !== null && val - loss! > APART)

@@ -32,7 +32,7 @@ export class Readings {
 
   private pending: ReturnType<typeof setTimeout> | undefined;
   private latest: Extract<CoreEvent, { event: "steps" }> | null = null;
-  private tokensPerStep = 0;
+  protected tokensPerStep = 0;
 
   /** Takes note of an event; it is shown soon. */
   protected note(event: CoreEvent): void {

@@ -75,6 +75,11 @@ export class Run extends Readings {
     return this.busy ? this.keptAt !== null : this.keptAt === this.step;
   }
 
+  /** How often the run has read its text. */
+  get passes(): number {
+    return (this.step * this.tokensPerStep) / (this.started?.trainBytes || Infinity);
+  }
+
   get unsaved(): boolean {
     return this.model !== null && this.step > 0 && this.step !== this.savedAt && !this.kept;
   }
@@ -379,6 +384,7 @@ export class Run extends Readings {
     this.happen({ type: "plan", measuring: order.seconds !== undefined });
     this.notice = null;
     this.lost = false;
+    this.began = performance.now();
     this.advice = this.options = [];
     this.library.problem = "";
     const learnt = this.learntFrom(wish);
@@ -416,7 +422,7 @@ export class Run extends Readings {
       this.savedAt = this.keptAt = null;
     }
     this.timed = order.seconds ?? null;
-    this.began = performance.now();
+    if (this.timed === null) this.began = performance.now(); // measuring is part of a time that is given
     this.advice = advice;
     this.unkept = "";
     this.ended = null;
