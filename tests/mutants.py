@@ -277,7 +277,7 @@ MUTANTS = [
     ),
     Mutant(
         "a run folder's lock keeps nobody out",
-        "locks.py",
+        "disk/locks.py",
         "lock.acquire(timeout=0)",
         "pass",
         "tests/cli/test_cli_killed.py",
@@ -298,14 +298,14 @@ MUTANTS = [
     ),
     Mutant(
         "a file is not synced before it is renamed",
-        "atomic.py",
+        "disk/atomic.py",
         "        sync(partial)\n",
         "",
         "tests/test_runs.py",
     ),
     Mutant(
         "a killed writer leaves a half-written file",
-        "atomic.py",
+        "disk/atomic.py",
         "yield partial\n",
         "yield target\n        return\n",
         "tests/formats/test_atomic_save.py",
@@ -331,6 +331,41 @@ MUTANTS = [
         "(1 - order[0] if order else 0)",
         "(order[0] if order else 0)",
         "tests/core/test_shelf.py",
+    ),
+    Mutant(
+        "ngrams.cpp: AdaGrad forgets a row's squares",
+        "kernels/ngrams.cpp",
+        "a.squares[row] += squares",
+        "a.squares[row] = squares",
+        f"{OPS}/test_ngrams.py",
+    ),
+    Mutant(
+        "ngrams.py: the mean of a row's squares is their sum",
+        "kernels/ngrams.py",
+        "np.square(sums).mean(axis=1)",
+        "np.square(sums).sum(axis=1)",
+        f"{OPS}/test_ngrams.py",
+    ),
+    Mutant(
+        "an epoch's windows come in the order of the text",
+        "core/rng.py",
+        "begin + ctx * permuted(place, count, words[:6])",
+        "begin + ctx * place",
+        "tests/core tests/engines/test_optimizers.py",
+    ),
+    Mutant(
+        "a frame of the film that a stop came into is left out",
+        "core/train/trainer.py",
+        "        if self.frame_due():  # the first one, or one that a stop came into\n",
+        "        if self.progress.step == 0:\n",
+        "tests/core/test_trainer.py",
+    ),
+    Mutant(
+        "a task's question is read without a line break before it",
+        "core/tasks/__init__.py",
+        "END.encode() + prompt if",
+        "prompt if",
+        "tests/bundled/test_bundled.py",
     ),
 ]
 
@@ -361,9 +396,13 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+def file_of(mutant: Mutant, root: Path) -> Path:
+    return root / mutant.file.removeprefix("/") if mutant.file.startswith("/") else root / "tinygpt" / mutant.file
+
+
 def caught_by(mutant: Mutant, copy: Path) -> str:
     """The first test that fails; "" where none does."""
-    file = copy / mutant.file.removeprefix("/") if mutant.file.startswith("/") else copy / "tinygpt" / mutant.file
+    file = file_of(mutant, copy)
     whole = file.read_text(encoding="utf-8")
     if whole.count(mutant.sound) != 1:
         sys.exit(f"{mutant.name}: the text to break occurs {whole.count(mutant.sound)} times in {file}; update it")
