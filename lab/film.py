@@ -3,7 +3,7 @@
 python -m lab.film SECONDS [SEED]    trains small on Shakespeare and writes web/src/film/recorded.json
 
 The run is stopped at each of these steps and resumed, which changes nothing in it. SECONDS is what the same run took in
-a tab (python -m lab.page small --engine wasm): all of its steps take the same time. Read the samples before you commit
+a tab on two cores (docs/figures/browser.json): all of its steps take the same time. Read the samples before you commit
 them, and choose another SEED if one of them is not fit for a first screen.
 """
 
@@ -22,7 +22,6 @@ from tinygpt.data import load_corpus
 
 STOPS = [10, 20, 30, 40, 50, 60, 80, 100, 130, 160, 200, 250, 300, 360, 430, 500, 600, 700, 800, 950, 1100, 1300, 1500]
 LENGTH = 420  # characters of a sample, at most
-QUIET: dict[str, Any] = {"sample_every": 0, "progress": False}
 BIN = 10  # steps whose losses make a point of the curve
 INTO = Path(__file__).parents[1] / "web" / "src" / "film" / "recorded.json"
 
@@ -54,13 +53,11 @@ def record(seconds: float, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
         for stop in STOPS:
-            model = (
-                tinygpt.resume(run, text, on_event=heard.until(stop), progress=False)
-                if frames
-                else tinygpt.train(
-                    text, preset="small", out=run, engine="native", sample_every=BIN, on_event=heard.until(stop)
-                )
-            )
+            told: dict[str, Any] = {"on_event": heard.until(stop), "progress": False}
+            if frames:
+                model = tinygpt.resume(run, text, **told)
+            else:
+                model = tinygpt.train(text, preset="small", out=run, engine="native", sample_every=BIN, **told)
             model.close()
             step = len(heard.losses)
             with tinygpt.load(run / "checkpoints" / "last.tinygpt") as written:

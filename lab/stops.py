@@ -62,7 +62,7 @@ def train_and_stop(page: Any, stop: Stop) -> float:
     page.locator("details.advanced").evaluate("details => { details.open = true; }")
     for name, value in stop.settings.items():
         page.locator(f"input[name={name}]").fill(str(value))
-    page.locator(".act button").click()
+    page.locator("[data-view=train] .act .primary").click()
     page.wait_for_selector("[data-phase=training]")
     page.wait_for_timeout(1000 * stop.after)
     return float(page.evaluate(STOP, stop.delay))
