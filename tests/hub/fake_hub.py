@@ -17,7 +17,8 @@ TOKEN = "hf_test"
 class FakeHub:
     """`models[user/name]` is a repository: its files by path. Whatever is written needs TOKEN."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen_at: str = "") -> None:
+        """`seen_at`: its address in answers, where clients see it under another than its own."""
         self.models: dict[str, dict[str, bytes]] = {}
         self.private: set[str] = set()
         self.large: dict[str, bytes] = {}  # by sha256
@@ -25,6 +26,7 @@ class FakeHub:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_port}"
+        self.seen_at = seen_at or self.url
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def close(self) -> None:
@@ -54,13 +56,13 @@ class FakeHub:
                 self.private.add(repo)
             status = 409 if repo in self.models else 200
             self.models.setdefault(repo, {})
-            return status, {"url": f"{self.url}/{repo}", "id": repo, "name": repo}, {}
+            return status, {"url": f"{self.seen_at}/{repo}", "id": repo, "name": repo}, {}
         if path.endswith("/preupload/main"):
             modes = [{"path": one["path"], "uploadMode": mode_of(one["path"])} for one in asked["files"]]
             return 200, {"files": [{**one, "shouldIgnore": False} for one in modes]}, {}
         if path.endswith("/info/lfs/objects/batch"):
             objects = [
-                {**one, "actions": {"upload": {"href": f"{self.url}/large/{one['oid']}"}}} for one in asked["objects"]
+                {**one, "actions": {"upload": {"href": f"{self.seen_at}/large/{one['oid']}"}}} for one in asked["objects"]
             ]
             return 200, {"transfer": "basic", "objects": objects}, {}
         found = re.fullmatch(r"/api/models/([^/]+/[^/]+)/commit/main", path)
@@ -85,7 +87,7 @@ class FakeHub:
                 content = self.large[value["oid"]]
                 assert hashlib.sha256(content).hexdigest() == value["oid"]
                 self.models[repo][value["path"]] = content
-        return 200, {"commitUrl": f"{self.url}/{repo}/commit/{COMMIT}", "commitOid": COMMIT, "hookOutput": ""}, {}
+        return 200, {"commitUrl": f"{self.seen_at}/{repo}/commit/{COMMIT}", "commitOid": COMMIT, "hookOutput": ""}, {}
 
     def handler(self) -> type[BaseHTTPRequestHandler]:
         hub = self
@@ -99,6 +101,11 @@ class FakeHub:
                 path = self.path.partition("?")[0]
                 status, told, headers = hub.answer(self.command, path, body, token)
                 content = told if isinstance(told, bytes) else json.dumps(told).encode()
+                asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+                if asked and status == 200:
+                    first, end = int(asked[1]), min(int(asked[2] or len(content)) + 1, len(content))
+                    status, headers = 206, {**headers, "Content-Range": f"bytes {first}-{end - 1}/{len(content)}"}
+                    content = content[first:end]
                 self.send_response(status)
                 kind = "application/octet-stream" if isinstance(told, bytes) else "application/json"
                 for name, value in {"Content-Type": kind, "Content-Length": str(len(content)), **headers}.items():

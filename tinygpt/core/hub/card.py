@@ -1,7 +1,5 @@
 """The card of a model on the Hugging Face Hub: its README.md, which says what it is, wrote and learned from."""
 
-import json
-
 from tinygpt.core.config import ModelConfig
 from tinygpt.core.models.parameters import parameter_count
 
@@ -63,8 +61,3 @@ def fenced(text: str) -> "list[str]":
     while fence in text:
         fence += "`"
     return [fence + "text", text.strip("\n"), fence]
-
-
-def card_of(request: str) -> str:
-    """The same for a tab, as JSON."""
-    return json.dumps({"card": model_card(json.loads(request))})
