@@ -223,6 +223,8 @@ def front_of(python, header, state):
     asked = json.dumps({**stated, "size": size, "step": list(step)})
     assert json.loads(python.file.alone(asked, text, "int8"))["rng"]["step"] == header["rng"]["step"]
     assert json.loads(python.single.writing_plan(asked, text))["ctx"] == header["config"]["ctx"]
+    facts = json.dumps({"repo": "me/whales", "title": "Whales", "licence": ""})
+    assert "# Whales" in json.loads(python.publish.published(asked, text, facts))["card"]
     return json.loads(python.file.front(asked, text))
 
 

@@ -93,7 +93,7 @@ def test_a_small_run_is_a_link_that_trains_it_again(open_page: OpenPage) -> None
     show(page, "share")
     press(page, "Make the link")
     link = page.get_by_label("The run").input_value()
-    assert link.startswith(page.url.split("#")[0]) and "#replay?capsule=" in link and len(link) < 4000
+    assert link.startswith(page.url.split("#")[0]) and "#verify?capsule=" in link and len(link) < 4000
     expect(page.locator("[data-way=again]")).to_contain_text("served by your own machine")
     page.goto("about:blank")
     page.goto(link)
@@ -104,7 +104,7 @@ def test_a_small_run_is_a_link_that_trains_it_again(open_page: OpenPage) -> None
 
 
 def test_a_link_that_is_cut_off_is_told(open_page: OpenPage) -> None:
-    page = open_page(view="replay")
-    page.evaluate("location.hash = '#replay?capsule=H4sIAAAAA'")
+    page = open_page(view="verify")
+    page.evaluate("location.hash = '#verify?capsule=H4sIAAAAA'")
     page.reload()
     expect(page.get_by_role("alert")).to_contain_text("The link is not whole: ask for it again.")

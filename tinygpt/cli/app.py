@@ -35,6 +35,7 @@ COMMANDS = {
     "capsule": ("capsule", "capsule", "CAPSULE_EXAMPLES"),
     "replay": ("capsule", "replay_command", "REPLAY_EXAMPLES"),
     "convert": ("files", "convert", "CONVERT_EXAMPLES"),
+    "push": ("push", "push", "EXAMPLES"),
     "inspect": ("files", "inspect", "INSPECT_EXAMPLES"),
     "presets": ("presets", "presets", ""),
     "play": ("play", "play", ""),

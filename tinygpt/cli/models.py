@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MODEL_HELP = (
     "a run folder (its best checkpoint; RUN@last and RUN@500 are others), a .tinygpt or .safetensors file, "
-    "a Hugging Face folder, or a name of `tinygpt models`"
+    "a page of one file, a Hugging Face folder, hf:user/name on the Hub, or a name of `tinygpt models`"
 )
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help=MODEL_HELP, show_default=False)]
@@ -43,6 +43,12 @@ def or_newest(path: Path | None) -> Path:
     if run is None:
         raise TinyGPTError(f"which model? There is no run in {RUNS}/ yet: train one, or take one of `tinygpt models`")
     return run.path
+
+
+def name_of(source: Path) -> str:
+    """What a model is called by whoever names it: a checkpoint by its run."""
+    name = source.name.partition("@")[0]
+    return name.removesuffix(source.suffix) if source.is_file() else name
 
 
 def open_model(path: Path, adapter: Path | None = None) -> Checkpoint:

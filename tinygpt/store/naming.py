@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.core.file.header import left_out_sentence
+from tinygpt.core.hub.names import HUB_PREFIX
 from tinygpt.disk.files import faults_of
 from tinygpt.store.bundled import named
 from tinygpt.store.runs import ADAPTER, RunFolder
@@ -30,7 +31,7 @@ def locate(model: str | os.PathLike[str]) -> Located:
 
     MODEL is a path, where there is one: of a file, of a Hugging Face folder, or of a run, which stands for its best
     checkpoint. RUN@last, RUN@best and RUN@500 are checkpoints of a run, the last one as --keep-every keeps them.
-    Else it is the name of a model that comes with the package.
+    Else it is the name of a model that comes with the package, or hf:user/name of one on the Hugging Face Hub.
     """
     path = Path(model)
     with faults_of(path, "read"):
@@ -40,6 +41,10 @@ def locate(model: str | os.PathLike[str]) -> Located:
             return Located(path, run_around(path))
         if os.fspath(path) in named():
             return Located(named()[os.fspath(path)])
+        if os.fspath(path).startswith(HUB_PREFIX):
+            from tinygpt.store.hub import fetch
+
+            return Located(fetch(path.as_posix()))
         folder, _, which = os.fspath(path).rpartition("@")
         if folder and RunFolder(Path(folder)).checkpoints.is_dir():
             return checkpoint_of(RunFolder(Path(folder)), which)

@@ -14,7 +14,7 @@ from tinygpt.cli import options
 from tinygpt.cli.charts import sparkline
 from tinygpt.cli.commands import evaluate
 from tinygpt.cli.corpora import choose_data
-from tinygpt.cli.models import ModelPath, on_engine, open_model
+from tinygpt.cli.models import ModelPath, name_of, on_engine, open_model
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import ModelConfig
@@ -123,12 +123,6 @@ def convert(
             output.say(difference(source, model, target, dtype, data, file, output))
         except TinyGPTError as fault:
             output.warn(f"what {dtype} costs could not be measured: {fault}")
-
-
-def name_of(source: Path) -> str:
-    """What a model is called by whoever names it: a checkpoint by its run."""
-    name = source.name.partition("@")[0]
-    return name.removesuffix(source.suffix) if source.is_file() else name
 
 
 def written_bytes(target: Path) -> int:

@@ -302,6 +302,20 @@ class WritingPlan(TypedDict):  # What such a page knows of its model: it has no 
 class SingleModule:
     def writing_plan(self, request: Json[FileStart], header: str) -> Json[WritingPlan | Failed]: ...
 
+# --- the Hugging Face Hub: tab/publish.py
+
+class PublishFacts(TypedDict):
+    repo: str
+    title: str
+    licence: str  # of the text that it learned from
+
+class Published(TypedDict):
+    card: str
+    header: AdapterHeader  # of a safetensors file of the weights
+
+class PublishModule:
+    def published(self, request: Json[FileStart], header: str, facts: Json[PublishFacts]) -> Json[Published]: ...
+
 # --- what is kept of runs: tab/shelf.py
 
 class KeptText(LearntText):  # A text that is kept in the browser's storage
@@ -801,6 +815,7 @@ class Python:  # The modules of core/tab, by name
     file: FileModule
     inside: InsideModule
     measure: MeasureModule
+    publish: PublishModule
     session: SessionModule
     shelf: ShelfModule
     single: SingleModule

@@ -119,3 +119,21 @@ export function gifOf(life: Life, look: Look): Uint8Array<ArrayBuffer> {
   gif.finish();
   return gif.bytes();
 }
+
+const PLAIN: Look = {
+  paper: "#fbf8f1",
+  ink: "#1c1a15",
+  muted: "#625d51",
+  hot: "#b04a1e",
+  warm: "#f0c9a4",
+  serif: "Georgia, serif",
+  sans: "Arial, sans-serif",
+};
+
+/** What it writes at the end, and the whole curve. */
+export async function pictureOf(life: Life): Promise<Blob> {
+  const canvas = new OffscreenCanvas(WIDTH, HEIGHT);
+  const film = life.film.length ? life.film : [[life.history.at(-1)?.[0] ?? 0, ""] as [number, string]];
+  draw(canvas.getContext("2d") as unknown as CanvasRenderingContext2D, { ...life, film }, film.length - 1, PLAIN);
+  return canvas.convertToBlob({ type: "image/png" });
+}

@@ -6,6 +6,7 @@ import { count, sentence } from "../lib/format";
 import { knob, site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
 import type { Life, StopReason, TrialEvent } from "../worker/protocol";
+import type { Publishing } from "../worker/publishing";
 import { Gone } from "../worker/remote";
 import { Inside } from "./inside.svelte";
 import { Estimate } from "./estimate.svelte";
@@ -248,6 +249,12 @@ export class Run extends Readings {
   async life(): Promise<Life> {
     const { file } = this.model!;
     return { title: this.plainTitle, ...(await this.connected().life(file ? { file } : {})) };
+  }
+
+  /** What the Hub is given of it. */
+  published(repo: string, licence: string): Promise<Publishing> {
+    const { file } = this.model!;
+    return this.connected().published({ repo, title: this.plainTitle, licence, ...(file ? { file } : {}) });
   }
 
   /** The proof of a run that is kept. */

@@ -22,6 +22,7 @@ export const VIEWS = {
   models: "models",
   verify: "models",
   share: "models",
+  model: "models",
 } as const satisfies Record<string, Place>;
 
 export type View = keyof typeof VIEWS;
@@ -37,11 +38,12 @@ export const VIEW_PARTS: Record<View, () => Promise<{ default: Component }>> = {
   models: () => import("../models/Models.svelte"),
   verify: () => import("../verify/Verify.svelte"),
   share: () => import("../share/Share.svelte"),
+  model: () => import("../share/HubModel.svelte"),
 };
 
 /** The first screen where the address names none. */
 export function viewIn(hash: string): View {
-  const name = hash.slice(1).split("?")[0]!;
+  const name = hash.slice(1).split(/[?=]/)[0]!;
   return Object.hasOwn(VIEWS, name) ? (name as View) : "home";
 }
 

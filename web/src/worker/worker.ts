@@ -1,7 +1,7 @@
 // The page's worker: Python plans and drives, an engine computes. `methods` is what the page can call.
 import { parse, text as json } from "../generated/protocol.ts";
 import type { AdviceRequest, ChosenBudget, Difference, Likely, Origin, Plan, Prompt, Session, Teaching } from "../generated/protocol.ts";
-import type { TeachingRequest } from "../generated/protocol.ts";
+import type { PublishFacts, TeachingRequest } from "../generated/protocol.ts";
 import { openFiles } from "../storage/files.ts";
 import { Keeper } from "../storage/keeper.ts";
 import { Shelf } from "../storage/shelf.ts";
@@ -9,6 +9,7 @@ import { mergedFile, type Standing } from "./adapters.ts";
 import { lastLine } from "./answers.ts";
 import * as assets from "./assets.ts";
 import { findBase, standing } from "./bases.ts";
+import { type Publishing, publishing } from "./publishing.ts";
 import { choose } from "./budget.ts";
 import { capsuleOf, inspected, replayed, type ReplayWish } from "./capsules.ts";
 import { estimated, type Wanted } from "./estimate.ts";
@@ -334,6 +335,12 @@ const methods = {
     const file = given ?? (await inHand().asFile());
     const { parameters, progress } = (await ModelFile.open(file.bytes, python.file)).front;
     return { parameters, film: progress.film, history: progress.history };
+  },
+
+  /** What the Hub is given of the model: its file, its weights for others, its card. */
+  published: async ({ file: given, ...facts }: PublishFacts & { file?: ModelBytes }): Promise<Publishing> => {
+    const file = given ?? (await inHand().asFile());
+    return publishing((await merge(file))?.bytes ?? file.bytes, facts, python);
   },
 
   /** The run under way, soon: the tab may be gone. */
