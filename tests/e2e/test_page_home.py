@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, click, offer_of, press, show, stat, step, stop, wait_for_step, your_model
+from page_helpers import PHONE, OpenPage, click, offer_of, press, show, stat, step, stop, wait_for_step, your_model
 from page_toy import wait_until_kept
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 pytestmark = pytest.mark.xdist_group("page")
 POEM = "Full fathom five thy father lies; of his bones are coral made. " * 40
@@ -102,3 +102,28 @@ def test_a_run_of_a_minute_ends_within_it_and_says_what_it_was(open_page: OpenPa
     click(page.get_by_role("link", name="Ask it something"))
     press(page, "Write")
     expect(page.locator("[data-pace=done]")).to_contain_text("320 letters")
+
+
+def test_on_a_phone_a_model_is_trained_looked_into_and_sent_as_a_file(
+    open_page: OpenPage, browser: Browser, tmp_path: Path
+) -> None:
+    page = open_page(view="home", prepare=lambda page: page.set_viewport_size(PHONE))
+    click(page.get_by_role("navigation", name="Places").get_by_role("link", name="Train"))
+    page.get_by_label("Size or time").select_option("tiny")
+    press(page, "Train")
+    wait_for_step(page, 30)
+    expect(page.get_by_role("button", name="Stop", exact=True)).to_be_in_viewport(ratio=1)
+    expect(page.locator("[data-written]")).not_to_be_empty()
+    stop(page)
+    click(page.get_by_role("link", name="Look inside").last)
+    expect(page.locator("[data-inside=step]")).to_be_visible()
+    show(page, "train")
+    click(page.get_by_role("link", name="Share it"))
+    with page.expect_download() as download:
+        press(page, "Save the page")
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    other = browser.new_page(viewport=PHONE, reduced_motion="reduce")
+    other.goto(file.as_uri())
+    expect(other.locator("[data-text]")).not_to_be_empty()
+    other.close()

@@ -44,11 +44,15 @@ export function outlineOf(film: Film): [x: number, y: number][] {
   return film.curve.map(([, seconds, loss]) => [placeOf(film, seconds), high > low ? (high - loss) / (high - low) : 0.5]);
 }
 
+const MIXED = 0x9e3779b1; // neighbours are far apart
 const NOISE = "¶§æ¤ð×þ·¬øµ±¥ß÷«Ø°»";
 
 /** Bytes that are no letter, and control characters, as marks that a typeface has: each place has its own. */
 export function noised(text: string): string {
-  return text.replace(/[\ufffd\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, (_, at: number) => NOISE[(at * 7 + (at >> 3)) % NOISE.length]!);
+  return text.replace(
+    /[\ufffd\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g,
+    (_, at: number) => NOISE[(Math.imul(at + 1, MIXED) >>> 16) % NOISE.length]!,
+  );
 }
 
 const UNTRAINED_LENGTH = 420;

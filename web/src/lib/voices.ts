@@ -5,6 +5,7 @@ export interface Voice {
   name: string;
   prompt: string;
   seed: number;
+  code?: boolean; // its lines are indented
   greedy?: boolean; // it answers, always the most likely letter
   quote: string;
   prompts: string[]; // to try
@@ -51,6 +52,15 @@ export const VOICES: Voice[] = [
     greedy: true,
     quote: "12+34=46\n57+68=125\n250+250=500",
     prompts: ["12+34=", "7+95=", "57+68=", "250+250="],
+  },
+  {
+    model: "python",
+    name: "Python",
+    prompt: "def ",
+    seed: 3,
+    code: true,
+    quote: 'def __iter(G, nodelist=None, seed=None):\n    """Create pairs of nodes are not adjacency matrix.',
+    prompts: ["def ", "import ", "class ", "    return "],
   },
 ];
 
