@@ -37,14 +37,6 @@ export const VOICES: Voice[] = [
     prompts: ["The whale ", "Call me ", "The sea ", "CHAPTER 1"],
   },
   {
-    model: "python",
-    name: "Python",
-    prompt: "def shortest_path(G, ",
-    seed: 1,
-    quote: 'def shortest_path(G, s, start_with_labels):\n    """Returns a copy of each node',
-    prompts: ["def shortest_path(G, ", "for node in ", "import ", "class Graph:"],
-  },
-  {
     model: "addition",
     name: "Addition",
     prompt: "12+34=",
