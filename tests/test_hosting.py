@@ -28,5 +28,7 @@ def test_addresses_are_relative_at_any_depth_and_pages_state_their_policy(tmp_pa
 def test_the_page_may_ask_its_own_host_and_hugging_faces_and_no_other() -> None:
     policy = headers_for(read_rules(STATED), "/")["Content-Security-Policy"]
     hub = "https://huggingface.co https://*.huggingface.co https://*.hf.co"
-    uploads = " ".join(f"https://hf-hub-lfs-{place}.s3-accelerate.amazonaws.com" for place in ("us-east-1", "eu-west-1"))
+    uploads = " ".join(
+        f"https://hf-hub-lfs-{place}.s3-accelerate.amazonaws.com" for place in ("us-east-1", "eu-west-1")
+    )
     assert f"; connect-src 'self' {SERVER} {hub} {uploads}; " in policy and policy.count("https:") == 6

@@ -167,9 +167,3 @@ def test_the_site_can_be_installed(dist: Path) -> None:
         content = (dist / icon["src"]).read_bytes()
         if icon["type"] == "image/png":
             assert "{}x{}".format(*struct.unpack(">II", content[16:24])) == icon["sizes"]
-
-
-def test_what_comes_before_the_first_step_is_small(dist: Path) -> None:
-    """Compressed, fonts too, texts and models aside; of the kernels a browser takes one build."""
-    files = [dist / "index.html", *(dist / "_astro").iterdir(), dist / "kernels" / "relaxed-threads.wasm"]
-    assert sum(len(gzip.compress(file.read_bytes())) for file in files) < 750_000

@@ -62,7 +62,8 @@ class FakeHub:
             return 200, {"files": [{**one, "shouldIgnore": False} for one in modes]}, {}
         if path.endswith("/info/lfs/objects/batch"):
             objects = [
-                {**one, "actions": {"upload": {"href": f"{self.seen_at}/large/{one['oid']}"}}} for one in asked["objects"]
+                {**one, "actions": {"upload": {"href": f"{self.seen_at}/large/{one['oid']}"}}}
+                for one in asked["objects"]
             ]
             return 200, {"transfer": "basic", "objects": objects}, {}
         found = re.fullmatch(r"/api/models/([^/]+/[^/]+)/commit/main", path)
