@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import threading
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -193,11 +192,12 @@ def test_a_text_on_stdin_or_from_a_pipe_is_kept_for_a_resume(text_file: Path, tm
     text = text_file.read_bytes()
     done = process(*flags, "--file", "-", "--out", tmp_path / "run", input=text)
     assert done.returncode == 0, done.stderr
-    os.mkfifo(tmp_path / "pipe")
-    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(text))
-    writer.start()
-    succeed(*flags, "--file", tmp_path / "pipe", "--out", tmp_path / "other")
-    writer.join()
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(text)
+    given = process(*flags, "--file", f"/dev/fd/{reading}", "--out", tmp_path / "other", pass_fds=(reading,))
+    os.close(reading)
+    assert given.returncode == 0, given.stderr
     kept = [Path(read_settings(tmp_path / run / "config.toml").data.file) for run in ("run", "other")]
     assert [path.name.partition("-")[0] for path in kept] == ["stdin", "pipe"]
     assert all(path.read_bytes() == text for path in kept)

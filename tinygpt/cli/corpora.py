@@ -12,11 +12,6 @@ from rich.text import Text
 
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.text import encoding_advice
-from tinygpt.data.columns import advice_of
-from tinygpt.data.corpus import sha256
-from tinygpt.data.local import SIZE_LIMIT
-from tinygpt.disk.cache import cache_dir, write_atomically
-from tinygpt.disk.files import read_limited
 from tinygpt.jobs import texts
 from tinygpt.jobs.choices import NO_TEXT, DataChoice
 from tinygpt.jobs.settings import TrainSettings
@@ -79,9 +74,15 @@ def choose_data(
 
 
 def kept_stream(file: Path) -> Path:
-    """A pipe's text, or that of stdin ("-"), as a file of the cache, which a run can be resumed with; else the file."""
-    if str(file) != "-" and not file.is_fifo():
+    """The text of stdin ("-"), or of a pipe that a shell has opened (<(…)), as a file of the cache, which a run can be
+    resumed with; else the file. Another pipe may have nobody at its other end, and is refused as no plain file."""
+    if str(file) != "-" and not (str(file).startswith("/dev/fd/") and file.is_fifo()):
         return file
+    from tinygpt.data.corpus import sha256
+    from tinygpt.data.local import SIZE_LIMIT
+    from tinygpt.disk.cache import cache_dir, write_atomically
+    from tinygpt.disk.files import read_limited
+
     with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as stream:
         text = read_limited(stream, SIZE_LIMIT)
     kept = cache_dir("given") / f"{'stdin' if str(file) == '-' else 'pipe'}-{sha256(text)[:12]}.txt"
@@ -97,6 +98,8 @@ def open_corpus(choice: DataChoice, output: Output, refresh: bool = False, remed
             status.update(Text(f"fetching {choice.name}: {done:,} of {budget:,} bytes, {rows:,} rows"))
 
         corpus = texts.open_corpus(choice, remedy, fetched, refresh)
+    from tinygpt.data.columns import advice_of
+
     advice = encoding_advice(corpus.text) or (advice_of(Path(choice.file), corpus.text) if choice.file else "")
     if advice:
         output.warn(advice)
