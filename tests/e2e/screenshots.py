@@ -115,7 +115,7 @@ def run(page: Page, album: Album, folder: Path) -> None:
     train(page, "tiny", 500)
     album.take(page, "a run under way")
     show(page, "inside")
-    expect(page.locator("[data-inside=attention]")).to_be_visible()
+    expect(page.locator("[data-inside=tower]")).to_be_visible()
     page.wait_for_timeout(1000)
     album.take(page, "inside a run under way")
     show(page, "train")
@@ -144,7 +144,7 @@ def writing(page: Page, album: Album, folder: Path) -> None:
     done.last.wait_for()
     album.take(page, "two models beside each other")
     show(page, "inside")
-    expect(page.locator("[data-inside=attention]")).to_be_visible()
+    expect(page.locator("[data-inside=tower]")).to_be_visible()
     album.take(page, "inside a bundled model")
 
 

@@ -14,6 +14,7 @@ from page_helpers import (
     OpenPage,
     check,
     choose_text,
+    click,
     let_write,
     press,
     show,
@@ -62,6 +63,7 @@ def use(page: Page, view: str, folder: Path) -> None:
         page.locator(".panes .written").press("ArrowRight")
         expect(page.get_by_role("list", name="What could come next")).to_be_visible()
     elif view == "inside":
+        click(page.locator(".inside summary"))
         expect(page.locator("[data-inside=attention]")).to_be_visible()
     elif view == "models":
         check(page.get_by_role("checkbox", name="Compare").first)
@@ -80,6 +82,7 @@ def test_no_view_has_a_grave_fault_and_none_is_wider_than_a_phone(open_page: Ope
     unfold(page)
     check(page.get_by_label("tiny", exact=True))
     press(page, "Train")
+    page.wait_for_selector("[data-phase=training]")  # until then the step is that of the model that was looked into
     wait_for_step(page, 5)
     faults += grave_faults(page, "train, under way")
     press(page, "Stop")

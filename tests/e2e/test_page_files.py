@@ -114,7 +114,7 @@ def test_nothing_of_a_file_or_a_text_is_ever_html(open_page: OpenPage, tmp_path:
             expect(page.locator("[data-pace=done]")).to_contain_text("letters")
         if view == "inside":
             page.get_by_label("A text that the model reads").fill(HOSTILE)
-            check(page.get_by_label("learnt where"))
+            check(page.get_by_label("Found in the training text"))
             expect(page.locator("[data-inside=origins]")).not_to_be_empty()
         assert page.locator("img").count() == 0, view
     show(page, "train")

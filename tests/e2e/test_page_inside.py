@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from page_helpers import OpenPage, check, choose_text, press, save, show, stop, 
 from page_toy import TINY, go_on_with, untrained
 from playwright.sync_api import Locator, Page, expect
 
+import tinygpt
 from tinygpt.core.look.inside import DIGITS
 from tinygpt.data import load_corpus
 from tinygpt.inside.look import Look, look_into
@@ -28,6 +30,7 @@ window.Worker = class extends Plain {
     this.addEventListener("message", ({ data }) => {
       if (data.answer?.attention) window.heard = data.answer;
       if (data.answer?.covered) window.traced = data.answer;
+      if (data.answer?.values) window.mattered = data.answer;
     });
   }
 };
@@ -66,9 +69,6 @@ def assert_as_the_terminal_sees_it(seen: dict[str, Any], checkpoint: Checkpoint)
 
 def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page(prepare=lambda page: page.add_init_script(HEAR))
-    show(page, "inside")
-    expect(page.locator(".inside")).to_contain_text("no model to look into yet")
-    show(page, "train")
     check(page.get_by_label("tiny", exact=True))
     choose_text(page, "shakespeare")
     press(page, "Train")
@@ -91,14 +91,16 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     page.get_by_role("listbox").press("ArrowRight")
     loss = look.data["losses"][0]
     expect(page.locator("[data-inside=chosen]")).to_have_text(
-        f"“o”, byte 1: loss {float(f'{loss:.3g}'):g}: it was given {percent(np.exp(-loss))}."
+        f"“o”, letter 2: the model gave it {percent(np.exp(-loss))} (loss {float(f'{loss:.3g}'):g})."
     )
     lens = look.data["inside"]["lens"]
-    behind = [page.get_by_role("row", name="before block 0"), page.get_by_role("row", name="at the end")]
+    layers = checkpoint.config.model.layers
+    behind = [page.locator(f"[data-layer='{layer}']") for layer in (0, layers)]
     for row, opinion in zip(
         [*behind, page.locator("[data-inside=next] tr").first], (lens[0][1], lens[-1][1], lens[-1][1]), strict=True
     ):
         expect(row).to_contain_text(percent(opinion["top"][0][1]))
+    page.locator(".inside details").evaluate("details => { details.open = true; }")
     page.get_by_label("Head", exact=True).select_option("1")
     page.get_by_role("application").first.press("ArrowLeft")
     weight = look.data["inside"]["attention"][0][1][1][0]
@@ -118,8 +120,8 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
         expect(page.locator("[data-inside=tensor]")).to_contain_text(f"norm {norm:g}")
     means = [np.mean(one.data["losses"]) for one in (changed, look)]
     expect(page.locator("[data-inside=loss]")).to_contain_text(f"mean loss {means[0]:.3f}")
-    expect(page.locator("[data-inside=loss]")).to_contain_text(f"{means[1]:.3f} with all parts as they are")
-    press(page, "Put all back")
+    expect(page.locator("[data-inside=loss]")).to_contain_text(f"{means[1]:.3f} with all parts on")
+    press(page, "Reset")
 
     # A text that is longer than the context; where it was learnt; one that is too short; a model that is a file only.
     long = TEXT * 9
@@ -134,6 +136,41 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     page.locator("input[accept^='.tinygpt,']").set_input_files(next(tmp_path.glob("*.tinygpt")))
     show(page, "inside")
     assert_as_the_terminal_sees_it(heard(page, f"step === {at}"), checkpoint)
+
+
+def test_a_small_model_is_there_to_look_into_and_its_layers_can_be_switched_off(open_page: OpenPage) -> None:
+    page = open_page(view="inside", prepare=lambda page: page.add_init_script(HEAR))
+    expect(page.locator("[data-inside=step]")).to_have_text("shakespeare-small.tinygpt, step 4,800")
+    text, model = page.get_by_label("A text that the model reads").input_value(), tinygpt.load("shakespeare-small")
+    heads = model.config.model.layers * model.config.model.heads
+    expect(page.get_by_role("button", name=re.compile(r"Layer \d+, head \d+ looks at"))).to_have_count(heads)
+    was = model.next_bytes(text)
+    byte = int(was.argmax())
+    page.get_by_role("switch", name="layer 2").uncheck()
+    now = model.scaled({"blocks.1": 0}).next_bytes(text)[byte]
+    shown = page.locator("[data-inside=guess] span").first
+    expect(shown).to_contain_text(f"{chr(byte)} {percent(was[byte])}→ {percent(now)}")
+    expect(shown).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Layer 2, head 1 switched off")).to_be_visible()
+
+
+def test_which_letters_mattered_is_what_hiding_each_of_them_changes(open_page: OpenPage) -> None:
+    page = open_page(view="inside", prepare=lambda page: page.add_init_script(HEAR))
+    page.get_by_label("A text that the model reads").fill("what light thro")
+    heard(page, "text.length === 15")
+    page.get_by_label("What mattered").check()
+    page.wait_for_function("() => window.mattered")
+    found = json.loads(page.evaluate(HEARD.replace("heard", "mattered")))
+    model, text = tinygpt.load("shakespeare-small"), "what light thro"
+    plain, expected = model.next_bytes(text), []
+    for place, letter in enumerate(text):
+        others = [other for other in " et" if other != letter][:2]
+        changed = [model.next_bytes(text[:place] + other + text[place + 1 :]) for other in others]
+        expected.append(np.mean([np.abs(plain - one).sum() / 2 for one in changed]))
+    np.testing.assert_allclose(found["values"], expected, rtol=0, atol=1e-4)
+    top = int(np.argmax(expected[:-1]))
+    expect(page.locator(".told")).to_contain_text(f"Of the earlier letters “{text[top]}”")
+    expect(page.locator("path.mattered")).not_to_have_count(0)
 
 
 @pytest.mark.slow
@@ -153,7 +190,7 @@ def test_what_is_seen_is_the_model_that_trains_on_a_gpu(open_webgpu_page: OpenPa
 def assert_stretches_are_the_terminals(page: Page, source: Locator, val_fraction: float) -> None:
     learnt, held_out = load_corpus("shakespeare").split(val_fraction)
     text = learnt[5000:5100].decode() + "ü" + held_out[:80].decode() + " zqz zqz " + learnt[9000:9030].decode()
-    check(page.get_by_label("learnt where"))
+    check(page.get_by_label("Found in the training text"))
     source.fill(text)
     page.wait_for_function(f"() => window.traced?.covered.length === {len(text.encode())}")
     seen = json.loads(page.evaluate(HEARD.replace("heard", "traced")))

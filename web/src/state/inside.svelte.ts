@@ -1,6 +1,6 @@
 // What is looked at inside the model, and what was seen last.
 import { sentence } from "../lib/format";
-import type { Looked, Origins, SavedFile, Scale, Text } from "../worker/protocol";
+import type { Looked, Mattered, Origins, SavedFile, Scale, Text } from "../worker/protocol";
 import { Gone } from "../worker/remote";
 import type { Calls } from "./connection";
 
@@ -12,7 +12,7 @@ export class Inside {
   text = $state(FIRST_TEXT);
   tensor = $state(""); // that is watched
   scales = $state<Record<string, number>>({}); // of parts that do not count as they are
-  shading = $state<"loss" | "attention" | "origins">("loss"); // what the colours of the text show
+  shading = $state<"loss" | "attention" | "mattered" | "origins">("attention"); // what the colours of the text show
   seen = $state.raw<Looked | null>(null);
   fault = $state(""); // why nothing newer was seen
   /** The byte that is chosen, among those that are looked into. */
@@ -22,6 +22,10 @@ export class Inside {
   untraced = $state(""); // why it is not known
   layer = $state(0);
   head = $state(0);
+  /** How much each earlier byte mattered to the guess behind one; null: not asked. */
+  mattered = $state.raw<Mattered | null>(null);
+  weighing = $state(false); // it is being found out
+  private waited: AbortController | null = null;
 
   private readonly calls: () => Calls | null;
   private readonly file: () => SavedFile | null;
@@ -40,10 +44,41 @@ export class Inside {
 
   /** The mean loss, and where parts are changed that of the same model as it is, if it is known. */
   get losses(): { now: number; plain: number | null } | null {
-    const { seen, plain } = this;
+    const { seen, before } = this;
     if (!seen) return null;
-    const same = plain && plain !== seen && plain.step === seen.step && sameBytes(plain.text, seen.text);
-    return { now: mean(seen.losses), plain: same ? mean(plain.losses) : null };
+    return { now: mean(seen.losses), plain: before && mean(before.losses) };
+  }
+
+  /** What was seen of the same text and step with all parts as they are, where some are changed now. */
+  get before(): Looked | null {
+    const { seen, plain } = this;
+    if (!seen || !plain || plain === seen || plain.step !== seen.step || !sameBytes(plain.text, seen.text)) return null;
+    return plain;
+  }
+
+  private get changed(): Scale[] {
+    return Object.entries(this.scales).filter(([, factor]) => factor !== 1);
+  }
+
+  /** Find out which letters mattered to the guess behind the chosen one. */
+  async matter(): Promise<void> {
+    const calls = this.calls();
+    if (!calls || !this.seen) return;
+    this.waited?.abort();
+    const own = (this.waited = new AbortController());
+    this.weighing = true;
+    const [{ text }, at, file, model] = [this.seen, this.at, this.file(), this.models];
+    const given = file && file !== this.known ? { file } : {};
+    try {
+      const found = await calls.matter({ text, at, scales: this.changed, ...given }, { signal: own.signal });
+      if (!found || own.signal.aborted || model !== this.models) return;
+      this.mattered = found;
+      this.shading = "mattered";
+    } catch (error) {
+      if (model === this.models && !(error instanceof Gone)) this.fault = (error as Error).message;
+    } finally {
+      if (this.waited === own) this.weighing = false;
+    }
   }
 
   /** Ask for what is to be seen now; while an answer is under way, behind it. */
@@ -56,7 +91,7 @@ export class Inside {
     }
     this.waiting = true;
     const [asked, model, file] = [performance.now(), this.models, this.file()];
-    const scales: Scale[] = Object.entries(this.scales).filter(([, factor]) => factor !== 1);
+    const scales = this.changed;
     const given = file && file !== this.known ? { file } : {};
     this.known = file;
     try {
@@ -110,7 +145,8 @@ export class Inside {
 
   /** Another model is current: what was seen of the one before is not shown under its name. */
   renew(): void {
-    this.seen = this.plain = this.origins = null;
+    this.seen = this.plain = this.origins = this.mattered = null;
+    this.waited?.abort();
     this.fault = this.untraced = "";
     this.models += 1;
   }

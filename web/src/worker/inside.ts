@@ -5,7 +5,8 @@ import { Driven } from "./driven.ts";
 import { ModelFile } from "./modelfile.ts";
 import { parse, text as json } from "../generated/protocol.ts";
 import type { Inside, InsideFacts, InsideRequest, Json, Moves, RunConfig, Scale, SeenPlaces } from "../generated/protocol.ts";
-import type { Looked, ModelBytes } from "./protocol.ts";
+import { probabilities } from "../lib/seen.ts";
+import type { Looked, Mattered, ModelBytes } from "./protocol.ts";
 import { sentence } from "./answers.ts";
 import type { Python } from "./python.ts";
 import type { WorkerRun } from "./run.ts";
@@ -18,6 +19,11 @@ export interface Look {
   file?: ModelBytes; // whose model it is, from now on; absent: the worker's, or the last file's
 }
 
+/** Which earlier letters mattered to the guess behind byte number `at` of those that are looked into. */
+export interface Mattering extends Omit<Look, "tensor"> {
+  at: number;
+}
+
 type Floats = Float32Array<ArrayBuffer>;
 
 interface Model {
@@ -26,6 +32,8 @@ interface Model {
   weights: Floats;
 }
 
+const SUBSTITUTES = [32, 101, 116]; // a space, e and t: what is hidden is each of two of them in turn
+const HIDDEN = 64; // bytes, the last ones, that are hidden one after the other
 const FORWARD = "inspect"; // the program that writes attention and lenses
 
 export class Looker {
@@ -44,6 +52,39 @@ export class Looker {
     if (!model) throw new Error("there is no model yet; train one or load one first");
     if (run) this.file = null;
     return this.look(look, model);
+  }
+
+  /** How much the guess behind byte number `at` changes when each byte before it is hidden: put another in its place, and see how much
+   * of the probability moves. The mean over SUBSTITUTES, for those of the window up to `at`. */
+  async mattered({ text, at, scales, file }: Mattering, run: WorkerRun | null, signal: AbortSignal): Promise<Mattered | null> {
+    if (file) this.file = await fileModel(file, this.python);
+    const model = run ? await runModel(run) : this.file;
+    if (!model) throw new Error("there is no model yet; train one or load one first");
+    const config = json({ model: model.config.model, train: model.config.train });
+    const facts = this.factsOf(config);
+    const length = Math.min(facts.window, text.length);
+    const shown = text.subarray(text.length - length);
+    const weights = moved(model.weights, this.python.inside.moves(config, length, json(scales)));
+    const logits = facts.lenses.at(-1)!;
+    const eye = await this.eye("matter", config, length, FORWARD, [logits], () => weights);
+    const guess = async (bytes: Uint8Array): Promise<Float64Array> => {
+      await eye.run(bytes);
+      return probabilities((await eye.read()).get(logits)!.values, at);
+    };
+    const plain = await guess(shown);
+    const first = Math.max(0, at + 1 - HIDDEN);
+    const values = new Float32Array(at + 1);
+    for (let place = first; place <= at; place++) {
+      const others = SUBSTITUTES.filter((byte) => byte !== shown[place]).slice(0, 2);
+      for (const byte of others) {
+        if (signal.aborted) return null;
+        const changed = shown.slice();
+        changed[place] = byte;
+        const now = await guess(changed);
+        values[place]! += plain.reduce((sum, p, i) => sum + Math.abs(p - now[i]!), 0) / 2 / others.length;
+      }
+    }
+    return { text, at, first, step: model.step, values };
   }
 
   private async look({ text, scales, tensor }: Look, model: Model): Promise<Looked> {

@@ -146,6 +146,15 @@ export interface Library {
   available: number | null;
 }
 
+/** How much of the probability behind byte number `at` moved when each byte was hidden, those before `first` left out. */
+export interface Mattered {
+  text: Uint8Array<ArrayBuffer>;
+  at: number;
+  first: number;
+  step: number;
+  values: Float32Array<ArrayBuffer>;
+}
+
 /** What a model makes of a text: core/look/inside.py says what the tensors are. The last T bytes are looked into. */
 export interface Looked {
   step: number;

@@ -15,7 +15,7 @@ import { capsuleOf, inspected, replayed, type ReplayWish } from "./capsules.ts";
 import { estimated, type Wanted } from "./estimate.ts";
 import { capabilities, reportedMemory } from "../players/features.ts";
 import { Gpu } from "../players/gpu.ts";
-import { type Look, Looker } from "./inside.ts";
+import { type Look, Looker, type Mattering } from "./inside.ts";
 import { Lender } from "../players/lending.ts";
 import { checkedRun, differences, exported, type InHand, library, rename } from "./library.ts";
 import { type MeasureEvent, measured } from "./measure.ts";
@@ -355,6 +355,8 @@ const methods = {
   weigh: (prompt: Prompt): Promise<Likely[]> => inHand().weigh(prompt),
 
   look: (look: Look) => looker.answer(look, run),
+
+  matter: (asked: Mattering, line: Line<never>) => looker.mattered(asked, run, line.signal),
 
   /** In what was learnt of a corpus, or of the kept one of that sha256; what it is called. */
   trace: async ({
