@@ -50,6 +50,9 @@ def test_the_chart_the_pressure_and_the_screen(open_page: OpenPage) -> None:
 
     chart = page.locator("figure", has=page.locator(".u-over"))
     chart.locator("details").evaluate("details => { details.open = true; }")
+    page.mouse.move(0, 0)
+    for quantity in ("gradient norm", "loss"):  # as it is drawn from now on
+        chart.get_by_label("What is drawn").select_option(quantity)
     pictures = {still(chart)}
     for quantity in ("gradient norm", "learning rate", "tokens per second", "loss"):
         chart.get_by_label("What is drawn").select_option(quantity)

@@ -39,16 +39,13 @@ def expect_harmless(page: Page) -> None:
 @pytest.mark.slow
 def test_files_and_folders_are_text_whatever_they_hold(open_page: OpenPage, tmp_path: Path) -> None:
     page = open_page()
-    choose_text(page, "moby-dick")
-    press(page, "more about this text")
-    expect_facts(page, load_corpus("moby-dick").text)
-
     book = (load_corpus("moby-dick").text[5000:40_000] + "Ωμέγα's naïve café, naïve café.".encode()) * 2
     file = tmp_path / f"{HOSTILE.replace('/', '')}.txt"
     file.write_bytes(book)
     choose_text(page, "own")
     page.get_by_label("Choose a file").set_input_files(file)
     expect(page.get_by_text(file.name)).to_be_visible()
+    press(page, "more about this text")
     expect_facts(page, book)
     expect(page.locator(".advice")).to_have_count(0)
     check(page.get_by_label("massive", exact=True))
