@@ -153,6 +153,7 @@ def teaching(page: Page, album: Album, folder: Path) -> None:
     view = page.locator("[data-view=text]")
     view.get_by_label("Text to learn from").fill(POEM)
     press(page, "Teach it")
+    page.wait_for_selector("[data-phase=training]")
     wait_for_step(page, 150)
     stop(page)
     wait_until_kept(page)
