@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from page_helpers import OpenPage, check, click, press, show, wait_for_step
+from page_helpers import OpenPage, check, click, press, save, show, wait_for_step
 from playwright.sync_api import Locator, Page, expect
 
 import tinygpt
 from tinygpt.store.bundled import FOLDER
+from tinygpt.store.formats import load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page")
 NAME = "shakespeare-small"
@@ -34,7 +36,7 @@ def open_writer(open_page: OpenPage) -> tuple[Page, Locator]:
     return page, pane
 
 
-def test_a_text_is_the_terminals_and_goes_on_from_any_place_with_any_byte(open_page: OpenPage) -> None:
+def test_a_text_is_the_terminals_and_goes_on_from_any_place_with_any_byte(open_page: OpenPage, tmp_path: Path) -> None:
     page, pane = open_writer(open_page)
     model = tinygpt.load(FOLDER / f"{NAME}.tinygpt", engine="native")
     assert written(pane) == "HAMLET.\n" + model.generate("HAMLET.\n", seed=5)
@@ -70,6 +72,12 @@ def test_a_text_is_the_terminals_and_goes_on_from_any_place_with_any_byte(open_p
     click(bars.nth(1))
     kept = text[:place] + {"space": " ", "newline": "\n"}.get(other, other)
     assert written(pane) == kept + model.generate(kept, tokens=40, temperature=0)
+
+    # It wrote with int8 weights as they are; what is saved, or set aside for another, has all of them as floats.
+    show(page, "train")
+    saved, own = load_tinygpt(save(page, tmp_path)), load_tinygpt(FOLDER / f"{NAME}.tinygpt")
+    assert np.array_equal(saved.state.w, own.state.w)
+    assert saved.state.tables is not None and np.array_equal(saved.state.tables.rows, own.state.tables.rows)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 // What is asked of the current model, and of one that is compared with it.
 import { bytesOf } from "../lib/bytes";
 import { fileOf, type SiteModel } from "../lib/models";
-import { voiceOf } from "../lib/voices";
+import { voiceOf, type Voice } from "../lib/voices";
 import { Draft, type Manner } from "./draft.svelte";
 import type { Machine, Values } from "./kinds";
 import { Run } from "./run.svelte";
@@ -38,10 +38,13 @@ export class Writing {
     stop: this.stop,
   }));
 
+  private voice: Voice | null = null; // whose prompt is there
+
   constructor(run: Run) {
     this.run = run;
     this.draft = new Draft(run);
     run.whenReplaced(() => {
+      if (this.voice && this.prompt === this.voice.prompt) this.introduce(null); // of the model before
       if (this.beside === BASE || this.beside === MERGED) this.compare(undefined); // of the model before
     });
   }
@@ -63,13 +66,21 @@ export class Writing {
 
   /** A bundled model introduces itself, with the text that its card quotes. */
   open(model: SiteModel, machine: Machine): void {
-    const voice = voiceOf(model.name);
     this.compare(undefined);
+    this.introduce(voiceOf(model.name));
+    void this.run.load(fileOf(model), () => {
+      this.introduce(voiceOf(model.name));
+      this.begin(machine);
+    });
+  }
+
+  /** Sets what a bundled model's card quotes; null: nothing that another model was asked. */
+  private introduce(voice: Voice | null): void {
+    this.voice = voice;
     this.prompt = voice?.prompt ?? "";
     this.stop = voice?.greedy ? "\n" : "";
     this.values = { seed: voice?.seed ?? newSeed(), ...(voice?.greedy ? { temperature: 0 } : {}) };
     this.locked = false;
-    void this.run.load(fileOf(model), () => this.begin(machine));
   }
 
   goOn(machine: Machine): void {

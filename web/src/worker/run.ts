@@ -197,7 +197,8 @@ export class WorkerRun extends Driven implements TrainingWorker {
   }
 
   private async state(places?: Json<Place[]>): Promise<Uint8Array<ArrayBuffer>> {
-    return this.player!.read(parse(places ?? (await this.session.state_places())));
+    const found = parse(places ?? (await this.session.state_places())); // which may have put another player in place
+    return this.player!.read(found);
   }
 
   async file(kept: Kept): Promise<SavedFile> {
