@@ -13,6 +13,10 @@ def test_settings_are_called_what_the_page_calls_them():
     )
 
 
+def test_tokens_are_tokens():
+    assert in_labels("4.3 tokens per parameter; sample.tokens is 0") == "4.3 tokens per parameter; length is 0"
+
+
 def test_labels_are_words():
     odd = [field.label for field in ModelConfig.FIELDS + TrainConfig.FIELDS if "_" in field.label]
     assert odd == ["checkpoint_every", "keep_every"]  # the page keeps states by the clock

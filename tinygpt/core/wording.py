@@ -8,7 +8,9 @@ def labels() -> dict[str, str]:
     found = {}
     for section in (SampleConfig, TrainConfig, LoraConfig, ModelConfig):
         for field in section.FIELDS:
-            found[field.name] = found[section.SECTION + "." + field.name] = field.label
+            found[section.SECTION + "." + field.name] = field.label
+            if field.name != "tokens":  # which sentences speak of, too
+                found[field.name] = field.label
     return found
 
 
