@@ -8,6 +8,7 @@ MARKS = (  # which other encodings begin with; UTF-16's is the beginning of UTF-
     (b"\xff\xfe", "UTF-16"),
     (b"\xfe\xff", "UTF-16"),
 )
+LATIN = "ISO-8859-1"  # which has no mark
 # What files that are no text begin with, what they are, and what to do.
 FOREIGN = (
     (b"%PDF-", "a PDF", "extract its text first, as by: pdftotext OLD.pdf NEW.txt"),
@@ -79,13 +80,15 @@ def encoding_advice(text: bytes) -> str:
     for magic, what, remedy in FOREIGN:
         if start.startswith(magic):
             return f"This file is {what}, and its bytes would be learned as they are: {remedy}."
-    encoding = "ISO-8859-1" if is_latin(start) else ""
+    encoding = ""
     for mark, name in MARKS:
-        if encoding in ("", "ISO-8859-1") and start.startswith(mark):
+        if not encoding and start.startswith(mark):
             encoding = name
+    if not encoding and is_latin(start):
+        encoding = LATIN
     if not encoding and 8 * start.count(b"\0") <= len(start):
         return ""
-    seems = "is" if encoding != "ISO-8859-1" else "seems to be"
+    seems = "is" if encoding != LATIN else "seems to be"
     what = f"{seems} {encoding}" if encoding else "is full of zero bytes, as UTF-16 and binary files are"
     return (
         f"The text {what}, and its bytes would be learned as they are. Convert it to UTF-8 first, "

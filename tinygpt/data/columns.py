@@ -28,14 +28,17 @@ def column_of(path: Path, content: bytes, column: str) -> bytes:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         raise TinyGPTError(f"{path} is not UTF-8 ({fault.reason} at byte {fault.start:,}): convert it first") from None
-    read = rows_of_json if path.suffix in TABLES[:2] else rows_of_csv
     found = []
-    for row in read(path, text):
+    for row in rows_of(path, text):
         if column not in row:
             raise TinyGPTError(f"{path} has no column '{column}'{instead(column, list(row)[:SHOWN])}")
         if row[column]:
             found.append(str(row[column]).strip("\n"))
     return (BETWEEN.join(found) + "\n").encode()
+
+
+def rows_of(path: Path, text: str) -> Iterator[dict[str, Any]]:
+    return rows_of_json(path, text) if path.suffix in TABLES[:2] else rows_of_csv(path, text)
 
 
 def rows_of_json(path: Path, text: str) -> Iterator[dict[str, Any]]:
@@ -63,9 +66,7 @@ def advice_of(path: Path, content: bytes) -> str:
     if path.suffix not in TABLES:
         return ""
     try:
-        first = next(
-            (rows_of_json if path.suffix in TABLES[:2] else rows_of_csv)(path, content.decode("utf-8-sig")), {}
-        )
+        first = next(rows_of(path, content.decode("utf-8-sig")), {})
     except (TinyGPTError, UnicodeDecodeError):
         return ""
     names = [name for name in list(first)[:SHOWN] if name]

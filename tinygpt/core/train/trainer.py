@@ -209,8 +209,7 @@ class Trainer:
             return False
         if self.validates_at(step) and self.batch_rate.fitting(HEARD, train.eval_batches) < train.eval_batches:
             return False  # it is long, or nobody knows: a stop must be heard in its midst
-        frame = train.sample_every > 0 and in_film(step)
-        samples = frame or (due(step, train.sample_every) and self.affords_a_sample())
+        samples = self.has_frame(step) or (due(step, train.sample_every) and self.affords_a_sample())
         return not samples and not host.checkpoint_due(step, train.checkpoint_every)
 
     async def watch(self, watcher: "Watcher", step: int) -> None:
@@ -335,7 +334,10 @@ class Trainer:
     def frame_due(self) -> bool:
         progress = self.progress
         made = bool(progress.film) and progress.film[-1][0] == progress.step
-        return self.config.train.sample_every > 0 and in_film(progress.step) and not made
+        return self.has_frame(progress.step) and not made
+
+    def has_frame(self, step: int) -> bool:
+        return self.config.train.sample_every > 0 and in_film(step)
 
     def affords_a_sample(self) -> bool:
         return self.sampling <= max(SAMPLE_SECONDS, SAMPLE_SHARE * (self.host.now() - self.began))
