@@ -271,6 +271,13 @@ class TrainConfig(Settings):
             raise TinyGPTError(f"ns_polynomials polar is for 3 or 4 ns_steps, not {self.ns_steps}; choose one of these")
 
 
+# What the page offers to set of a run beside its size, its text and its length, under these headings.
+GROUPS = (
+    ("Learning", "lr schedule warmup min_lr batch optimizer matrix_lr grad_clip average"),
+    ("Against learning by heart", "dropout weight_decay label_smoothing"),
+    ("Checks on the way", "val_fraction eval_every patience sample_every seed"),
+)
+
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "fc_gate", "fc_in", "fc_out")
 
 

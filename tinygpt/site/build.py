@@ -25,7 +25,16 @@ from statistics import median
 from typing import Any
 
 from tinygpt import __version__
-from tinygpt.core.config import LN_VOCAB, OPTIONS, PROJECTIONS, LoraConfig, ModelConfig, SampleConfig, TrainConfig
+from tinygpt.core.config import (
+    GROUPS,
+    LN_VOCAB,
+    OPTIONS,
+    PROJECTIONS,
+    LoraConfig,
+    ModelConfig,
+    SampleConfig,
+    TrainConfig,
+)
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.hub.names import SERVER
 from tinygpt.core.hub.reading import DEFAULT_BUDGET
@@ -106,6 +115,7 @@ def facts() -> dict[str, Any]:
         "defaultRecipe": DEFAULT_RECIPE,
         "recipes": recipes,
         "knobs": knobs,
+        "groups": [{"title": title, "fields": names.split()} for title, names in GROUPS],
         "modelOptions": OPTIONS,
         "projections": PROJECTIONS,
         "untrainedLoss": LN_VOCAB,

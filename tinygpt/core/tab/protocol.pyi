@@ -878,6 +878,10 @@ class SiteDataset(TypedDict):  # A Hugging Face dataset that the catalog names
     language: str
     rows_per_page: int
 
+class SettingGroup(TypedDict):  # What can be set of a run, under one heading
+    title: str
+    fields: list[str]  # of training
+
 class SiteSpeed(TypedDict):  # How fast a preset's steps were on one of our machines, in a browser
     engine: EngineName
     machine: str
@@ -889,6 +893,7 @@ class Site(TypedDict):
     defaultRecipe: str
     recipes: list[SiteRecipe]
     knobs: list[Knob]
+    groups: list[SettingGroup]
     modelOptions: list[str]  # the settings that say what a model is made of
     projections: list[str]  # that adapters may be for, some of which a model may not have
     untrainedLoss: float  # of a model that knows nothing: ln 256

@@ -18,13 +18,9 @@ export function knob(section: Knob["section"], name: string): Knob {
 /** What the model is made of. */
 export const modelOptions = site.knobs.filter((row) => row.section === "model" && site.modelOptions.includes(row.name));
 
-const train = (...names: string[]): Knob[] => names.map((name) => knob("train", name));
-
 /** What can be set of a run beside its size, its text and its length. */
 export const settingGroups: { title: string; fields: Knob[] }[] = [
-  { title: "Learning", fields: train("lr", "schedule", "warmup", "min_lr", "batch", "optimizer", "matrix_lr", "grad_clip", "average") },
-  { title: "Against learning by heart", fields: train("dropout", "weight_decay", "label_smoothing") },
-  { title: "Checks on the way", fields: train("val_fraction", "eval_every", "patience", "sample_every", "seed") },
+  ...site.groups.map(({ title, fields }) => ({ title, fields: fields.map((name) => knob("train", name)) })),
   { title: "What the model is made of", fields: modelOptions },
 ];
 
