@@ -188,7 +188,7 @@ def test_watched_tensors_are_the_specification_s(name):
         for engine in made:
             run_now(engine.write_windows(windows))
             if mode == "train_fed":
-                run_now(engine.table_rates(1))
+                run_now(engine.write_rates(1))
             run_now(engine.player.run(mode, 1))
         for tensor in tensors_of(config, [mode]):
             (shape, expected), (same, got) = [run_now(engine.memory.read_tensor(tensor.name)) for engine in made]

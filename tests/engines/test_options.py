@@ -146,7 +146,7 @@ def test_loss_and_every_gradient_equal_autograd(name):
 
 def table_gradient(player, rows, width):
     """Of all that a step has left for its optimizer, the dense gradient."""
-    picked, entries = player.view("picked").reshape(-1), player.view("dpicked").reshape(-1, width)
+    picked, entries = player.view("picked").reshape(-1), player.view("drows").reshape(-1, width)
     gradient = np.zeros((rows, width))
     np.add.at(gradient, picked[picked >= 0], entries[picked >= 0])
     return gradient

@@ -119,7 +119,7 @@ class ProgramEngine(Engine):
     async def train(self, steps: int) -> int:
         self.stopping = False
         steps = min(steps, RING - (self.step - self.read))
-        await self.table_rates(self.step + steps)
+        await self.write_rates(self.step + steps)
         done = await self.run_steps(steps)
         self.step += done
         if self.ahead and done:
@@ -131,7 +131,7 @@ class ProgramEngine(Engine):
     def ahead(self) -> bool:  # type: ignore[override]
         return self.player is not None and bool(self.player.ahead)
 
-    async def table_rates(self, last: int) -> None:
+    async def write_rates(self, last: int) -> None:
         """The rates up to a step, in the table where the steps will look for them."""
         train, rates_of = self.config.train, optimizer_of(self.config.train).rates_of
         while self.known < last:
@@ -144,8 +144,8 @@ class ProgramEngine(Engine):
             await self.memory.write_floats("rates", rates, len(rates) // count * row)
             if train.average:
                 await self.memory.write_floats("average_rates", [average_rate(train, step) for step in steps], row)
-            if self.memory.has("table_rates"):
-                await self.memory.write_floats("table_rates", [ngram_rate(train, step) for step in steps], row)
+            if self.memory.has("ngram_rates"):
+                await self.memory.write_floats("ngram_rates", [ngram_rate(train, step) for step in steps], row)
             self.known += count
 
     async def run_steps(self, steps: int) -> int:
@@ -163,7 +163,7 @@ class ProgramEngine(Engine):
     async def train_fed(self, windows: "list[bytes]") -> None:
         """A step on windows of ctx + 1 bytes that the host chose, a whole batch of them."""
         await self.require(["train_fed"])
-        await self.table_rates(self.step + 1)
+        await self.write_rates(self.step + 1)
         await self.write_windows(windows)
         await self.player.run("train_fed", 1)
         self.step += 1

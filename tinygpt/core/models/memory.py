@@ -116,8 +116,8 @@ class Memory:
         self.squares = Tensor(SQUARES, (shape[0],), "table") if trained else None
         # What a step picked: rows, and the gradient of what was looked up there.
         self.picked = Tensor("picked", (N, G), "state", "i32") if trained else None
-        self.dpicked = Tensor("dpicked", (N, G * W), "state") if trained else None
-        self.table_rates = Tensor("table_rates", (RING,), "input")
+        self.drows = Tensor("drows", (N, G * W), "state") if trained else None
+        self.ngram_rates = Tensor("ngram_rates", (RING,), "input")
 
     def with_base(self, trained: dict[str, Tensor]) -> dict[str, Tensor]:
         """What is trained, and what it stands on."""
@@ -141,8 +141,8 @@ class Memory:
             self.choice,
             self.token,
         ]
-        rest += [self.position, self.cursor, self.written, self.prompt_logits, self.next_logits, self.table_rates]
-        rest += [tensor for tensor in (self.tables, self.squares, self.picked, self.dpicked) if tensor is not None]
+        rest += [self.position, self.cursor, self.written, self.prompt_logits, self.next_logits, self.ngram_rates]
+        rest += [tensor for tensor in (self.tables, self.squares, self.picked, self.drows) if tensor is not None]
         base = [] if self.base is None else [self.base]
         if self.compact is not None:
             base = [self.compact.packed, self.compact.floats]

@@ -53,14 +53,14 @@ def keeps_picked(p: ModelProgram) -> bool:
 def backward_ngrams(p: ModelProgram, dx: Tensor, picked: Picked) -> None:
     """dy = dx W; the tables' gradient is its sum over the places that picked a row."""
     memory, sizes = p.memory, p.memory.table_sizes
-    dy = memory.dpicked if keeps_picked(p) else None
+    dy = memory.drows if keeps_picked(p) else None
     dy = dy or p.rows("dngrams", sizes["G"] * sizes["W"])
     p.backward_linear(dx, picked.y, NGRAM_MAP, dy)
     if memory.picked is not None and not keeps_picked(p):
         parts = memory.picked.shape[0] // p.N
         p.call(
             "ngram_collect", rows=picked.rows, dy=dy, counters=memory.counters, all_rows=memory.picked,
-            all_dy=memory.dpicked, N=p.N, G=sizes["G"], W=sizes["W"], parts=parts,
+            all_dy=memory.drows, N=p.N, G=sizes["G"], W=sizes["W"], parts=parts,
         )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def update_tables(p: Program, memory: Memory) -> None:
     assert memory.picked is not None
     sizes = {name: memory.table_sizes[name] for name in ("G", "E", "W")}
     p.call(
-        "adagrad_rows", rows=memory.picked, dy=memory.dpicked, rates=memory.table_rates, counters=memory.counters,
+        "adagrad_rows", rows=memory.picked, dy=memory.drows, rates=memory.ngram_rates, counters=memory.counters,
         table=memory.tables, squares=memory.squares, N=memory.picked.shape[0], ring=RING, eps=ADAGRAD_EPS, **sizes,
     )  # fmt: skip
 
