@@ -18,6 +18,9 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.store.formats import load_tinygpt
+
 PATIENCE = 120  # seconds
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # what WebDriver calls an element in JSON
 MINI_BROWSER = "usr/lib/*/webkit2gtk-4.1/MiniBrowser"
@@ -31,6 +34,14 @@ def wait_for(what: str, found: Any) -> Any:
             return value
         time.sleep(0.1)
     raise AssertionError(f"waited {PATIENCE} s for {what}")
+
+
+def is_whole(file: Path) -> bool:
+    try:
+        load_tinygpt(file)
+    except TinyGPTError:
+        return False
+    return True
 
 
 class Tab(ABC):
@@ -72,10 +83,8 @@ class Tab(ABC):
         return str(self.call("selector => document.querySelector(selector)?.innerText ?? ''", selector))
 
     def downloaded(self) -> Path:
-        """An empty file only holds the place of one that comes under another name."""
-        return wait_for(
-            "a download", lambda: next((file for file in self.folder.glob("*.tinygpt") if file.stat().st_size), None)
-        )
+        """The first model file that is whole: browsers fill it while it has its name already."""
+        return wait_for("a whole model file", lambda: next(filter(is_whole, self.folder.glob("*.tinygpt")), None))
 
 
 class Firefox(Tab):
