@@ -5,6 +5,7 @@ It replays on the same planned arena as the fast players, so it proves the plan 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class SpecPlayer(Player):
         self.floats[: plan.persistent_size] = 0
         self.ints = np.zeros(plan.size, dtype=np.int64)
         self.bytes = np.zeros(4 * plan.size, dtype=np.uint8)
+        self.after: Callable[[str, Op], None] | None = None  # called after each op, while its tensors are there
 
     def describe(self) -> str:
         return f"spec: NumPy {np.__version__}, {self.floats.dtype}"
@@ -115,6 +117,8 @@ class SpecPlayer(Player):
         for _ in range(times):
             for op in self.lowered.programs[mode].ops:
                 SPEC[op.kernel](**self.arguments(mode, op))
+                if self.after is not None:
+                    self.after(mode, op)
         return times
 
 

@@ -1,9 +1,9 @@
-"""`tinygpt compare`: two models side by side."""
+"""`tinygpt compare`: two models side by side, or where two runs parted."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -30,6 +30,7 @@ EXAMPLES = """Examples:
 \b
   tinygpt compare runs/a runs/b --prompt 'ROMEO.'
   tinygpt compare runs/a --adapter whale.safetensors --data moby-dick
+  tinygpt compare runs/a runs/b --first-difference
 """
 
 
@@ -51,6 +52,15 @@ def compare(
     split: Annotated[
         str | None, option("--split", help="val, train or all", default="val; all with --file", panel=options.TEXT)
     ] = None,
+    first_difference: Annotated[
+        bool,
+        option(
+            "--first-difference",
+            help="train both runs again, in step, and name the first op that differs",
+            panel="Two runs",
+        ),
+    ] = False,
+    steps: Annotated[int, option("--steps", help="how many steps to compare", panel="Two runs")] = 100,
     engine: options.EngineName = None,
     device: options.Device = None,
     threads: options.Threads = None,
@@ -59,6 +69,9 @@ def compare(
     if other is None and adapter is None:
         raise TinyGPTError("what to compare with? Name a second model, or an --adapter for the first")
     output = Output()
+    if first_difference and other is not None:
+        tell_first_difference(model, other, steps, output)
+        return
     settings = sampling.sample_settings(stated, greedy)
     prompt_bytes = sampling.read_prompt(prompt)
     models = [open_model(model), open_model(other or model, adapter)]
@@ -94,3 +107,44 @@ def compare(
     output.facts(facts)
     output.say()
     output.console.print(table)
+
+
+def tell_first_difference(one: Path, other: Path, steps: int, output: Output) -> None:
+    """Say where two runs part, if they do."""
+    from rich.progress import Progress
+
+    from tinygpt.inside.differing import first_difference
+
+    sides = [side_of(run, output) for run in (one, other)]
+    output.facts([("A", str(one)), ("B", str(other))])
+    with Progress(console=output.stderr, transient=True, disable=not output.stderr.is_terminal) as progress:
+        bar = progress.add_task("equal steps", total=steps)
+        found = first_difference(sides[0], sides[1], steps, lambda step: progress.update(bar, completed=step))
+    output.say()
+    if found is None:
+        output.say(f"The two runs are equal to the bit for {steps:,} steps.")
+        return
+    if found.place < 0:
+        output.say("They begin with other weights, before the first step.")
+    else:
+        output.say(f"They part in step {found.step:,}, at op {found.place}, {found.op}: {found.tensor} differs.")
+    if found.largest == found.largest:
+        output.say(f"{found.share:.1%} of its numbers do, by at most {found.largest:.2g}.")
+    for cause in found.because:
+        output.say(f"Its cause: {cause}." if found.place >= 0 else f"They have {cause}.")
+
+
+def side_of(run: Path, output: Output) -> Any:
+    """A run's settings and the text it trained on."""
+    from tinygpt.cli.corpora import open_texts
+    from tinygpt.inside.differing import Side
+    from tinygpt.jobs.settings import read_settings
+    from tinygpt.store.runs import RunFolder
+
+    settings = read_settings(RunFolder.open(run).config)
+    if settings.run.lora is not None or settings.origin.model:
+        raise TinyGPTError(
+            f"{run} began with a model that was there already; the first difference is of runs that begin with start "
+            f"values"
+        )
+    return Side(settings.run, open_texts(settings, output).train)
