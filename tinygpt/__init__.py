@@ -1,5 +1,7 @@
 """TinyGPT: a byte-level GPT you can train from scratch, with every line open."""
 
+from tinygpt.core.edited import version_with
+
 TYPE_CHECKING = False  # MicroPython reads this file too, and has no typing
 if TYPE_CHECKING:
     from typing import Any
@@ -9,7 +11,8 @@ if TYPE_CHECKING:
     from tinygpt.api.training import resume, train
     from tinygpt.core.errors import TinyGPTError
 
-__version__ = "0.1.0"
+RELEASE = "0.1.0"
+__version__ = version_with(RELEASE)
 __all__ = ["LiveCurve", "Model", "TinyGPTError", "__version__", "corpus", "load", "look", "resume", "train"]
 WHERE = {"LiveCurve": "api.notebook", "TinyGPTError": "core.errors", "resume": "api.training", "train": "api.training"}
 

@@ -11,6 +11,12 @@ def main() -> None:
 
 
 def command() -> None:
+    import sys
+
+    from tinygpt.cli.editing import asks_for_an_edit, run_edited
+
+    if asks_for_an_edit(sys.argv[1:]):
+        run_edited(sys.argv[1:])
     from tinygpt.cli.app import run
 
     run()

@@ -40,6 +40,8 @@ COMMANDS = {
     "presets": ("presets", "presets", ""),
     "play": ("play", "play", ""),
     "program": ("program", "program", "EXAMPLES"),
+    "gradients": ("gradients", "gradients", "EXAMPLES"),
+    "edits": ("edits", "edits", "EXAMPLES"),
     "bench": ("bench", "bench", "BENCH_EXAMPLES"),
     "parity": ("bench", "parity", "PARITY_EXAMPLES"),
     "doctor": ("doctor", "doctor", ""),

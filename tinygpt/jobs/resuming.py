@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinygpt.core.config import RunConfig, TrainConfig
+from tinygpt.core.edited import EDIT, other_edit
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset_like, recipe_like
 from tinygpt.core.train.progress import Progress
@@ -43,12 +44,20 @@ def resumed_job(
         )
     if checkpoint is not None:
         tell_left_out(folder.checkpoint("last"), checkpoint, tell)
+        require_same_edit(folder.path, checkpoint)
     progress = Progress() if checkpoint is None else checkpoint.progress
     train = resumed_training(settings.run.train, changes["train"], progress, tell)
     settings = moved_texts(settings.with_values("train", train.as_dict()))
     needed = settings.origin.model and (checkpoint is None or settings.run.lora is not None)
     base = open_base(settings.origin, tell).model if needed else None
     return Job(settings, folder=folder, resumed=checkpoint, base=base)
+
+
+def require_same_edit(run: Path, checkpoint: Checkpoint) -> None:
+    if checkpoint.edit != EDIT:
+        name = checkpoint.edit.split(" ")[0]
+        how = f"go on with --edit {name}, or with the file of that edit" if name else "go on without an edit"
+        raise TinyGPTError(f"{run} cannot go on here: {other_edit(checkpoint.edit, EDIT)}; {how}")
 
 
 def last_of(folder: RunFolder, settings: TrainSettings) -> Checkpoint:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tinygpt.core.edited import EDIT, other_edit
 from tinygpt.core.errors import TinyGPTError, nearest
 from tinygpt.core.file.header import left_out_sentence
 from tinygpt.core.hub.names import HUB_PREFIX
@@ -89,9 +90,11 @@ def load_model(model: str | os.PathLike[str]) -> Checkpoint:
 
 
 def tell_left_out(name: str | os.PathLike[str], model: Checkpoint, tell: Tell) -> None:
-    """Of a file that holds settings of a later version."""
+    """Of a file that holds settings of a later version, or that other sources trained."""
     if model.left_out:
         tell(f"{os.fspath(name)}: {left_out_sentence(model.left_out)}")
+    if model.edit != EDIT:
+        tell(f"{os.fspath(name)}: {other_edit(model.edit, EDIT)}")
 
 
 def locate_adapter(adapter: str | os.PathLike[str]) -> Path:

@@ -215,6 +215,8 @@ def summary(facts: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("merged", merged_adapter(facts["lora"], facts["origin"] or {})))
     if facts["saved_at"]:
         rows.append(("saved", f"{facts['saved_at']}, engine {facts['backend'] or 'unknown'}"))
+    if facts["edit"]:
+        rows.append(("edited", f"trained by sources with the edit {facts['edit']}"))
     if facts["left_out"]:
         rows.append(("left out", f"{a_few(facts['left_out'])}: not understood"))
     return rows

@@ -72,6 +72,7 @@ def decode_adapter(text: str) -> Described:
         lora=None,
         origin=run.origin,
         left_out=run.left_out,
+        edit=run.edit,
     )
     name, sha256 = text_of(stated.get("name"), "lora.name"), text_of(stated.get("baseSha256"), "lora.baseSha256")
     return Described(name, sha256, adapted)

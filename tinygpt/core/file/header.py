@@ -7,6 +7,7 @@ there and right. All else decorates a file: what is not understood is left out, 
 from collections import namedtuple
 
 from tinygpt.core.config import SHAPE, ModelConfig, RunConfig, TrainConfig
+from tinygpt.core.edited import EDIT
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.strict_json import json_object, quoted, whole
 from tinygpt.core.file.tables import encode_tables, tables_bytes
@@ -46,12 +47,13 @@ RUN_KEYS = (
     "data",
     "lora",
     "origin",
+    "edit",
 )
 STATE_KEYS = ("manifest", "includesOptimizerState", "slots", "stateByteLength", "layout", "dtype", "sha256", "tables")
 KEYS = RUN_KEYS + ("savedAt", "step") + STATE_KEYS
 
 # Everything of a checkpoint but its state. left_out: names of what was not understood.
-Run = namedtuple("Run", ("config", "progress", "backend", "data", "saved_at", "lora", "origin", "left_out"))
+Run = namedtuple("Run", ("config", "progress", "backend", "data", "saved_at", "lora", "origin", "left_out", "edit"))
 
 # Where the original's spelling is not the camelCase of ours.
 ORIGINAL_KEYS = {"batch": "batchSize", "lr": "learningRate", "steps": "maxSteps"}
@@ -80,8 +82,9 @@ def encode_run(
     lora: "Json | None",
     saved_at: str,
     origin: "Json | None" = None,
+    edit: str = EDIT,
 ) -> "Json":
-    return {
+    stated: Json = {
         "config": encode_config(config, backend),
         "lossHistory": [[step, loss] for step, loss in progress.history.points],
         "finalLoss": progress.loss,
@@ -96,6 +99,9 @@ def encode_run(
         "origin": origin,
         "savedAt": saved_at,
     }
+    if edit:
+        stated["edit"] = edit
+    return stated
 
 
 def encode_validation(progress: Progress) -> "Json":
@@ -255,6 +261,7 @@ def decode_run(header: "Json", state_step: int) -> Run:
         lora=decoder.top("lora", as_object),
         origin=decoder.top("origin", as_object),
         left_out=decoder.left_out,
+        edit=decoder.top("edit", as_text, ""),
     )
 
 

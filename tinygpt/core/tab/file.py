@@ -3,6 +3,7 @@
 import json
 
 from tinygpt.core.config import run_config_of
+from tinygpt.core.edited import EDIT, other_edit
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file import adapter
 from tinygpt.core.file.front import DAMAGED, NOT_FINITE, PREFIX_BYTES, STEP_BYTES, Piece, header_length, read_front
@@ -82,7 +83,7 @@ def facts_of(run: "Any", slots: "tuple[str, ...]", pieces: "list[Any]") -> "dict
     return {
         "config": run.config.as_dict(),
         "progress": run.progress.as_dict(),
-        "leftOut": left_out_sentence(run.left_out),
+        "leftOut": left_out_sentence(run.left_out) if run.edit == EDIT else other_edit(run.edit, EDIT),
         "parameters": trained_count(run.config),
         "floatBytes": 4,
         "dtype": "float32",
@@ -118,7 +119,7 @@ def alone(request: str, header: str, dtype: str) -> str:
     """The header of a file with the weights of that one and nothing else, in this dtype."""
     asked = json.loads(request)
     run = read_front(bytes(asked["prefix"]), header, bytes(asked["step"]), asked["size"]).run
-    stated = encode_run(run.config, run.progress, run.backend, run.data, run.lora, run.saved_at, run.origin)
+    stated = encode_run(run.config, run.progress, run.backend, run.data, run.lora, run.saved_at, run.origin, run.edit)
     stated.update(encode_state(run.config.model, (), "", dtype))
     return json.dumps(stated)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinygpt.core.config import RunConfig
+from tinygpt.core.edited import EDIT
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.file.front import NOT_FINITE
 from tinygpt.core.file.header import Run, encode_run
@@ -28,7 +29,7 @@ class Checkpoint:
     `backend` is the engine's name. `data` says which corpus it was, for example {"name", "sha256"}.
     `lora` describes adapters that were merged into the weights, `origin` the model whose weights the run began with,
     as {"model", "sha256"}. All three hold plain JSON values.
-    `left_out` names what a file said and its reader did not understand.
+    `left_out` names what a file said and its reader did not understand. `edit` is that of the sources that trained it.
     """
 
     config: RunConfig
@@ -40,6 +41,7 @@ class Checkpoint:
     lora: dict[str, Any] | None = None
     origin: dict[str, Any] | None = None
     left_out: Sequence[str] = ()
+    edit: str = EDIT
 
     @property
     def text_name(self) -> str:
@@ -55,7 +57,7 @@ def with_state(run: Run, state: State) -> Checkpoint:
 def describe(checkpoint: Checkpoint) -> dict[str, Any]:
     """All of it but the state, by the keys of a file's header."""
     c = checkpoint
-    return encode_run(c.config, c.progress, c.backend, c.data, c.lora, c.saved_at, c.origin)
+    return encode_run(c.config, c.progress, c.backend, c.data, c.lora, c.saved_at, c.origin, c.edit)
 
 
 def weights_alone(checkpoint: Checkpoint) -> Checkpoint:

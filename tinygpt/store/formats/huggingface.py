@@ -170,7 +170,7 @@ def decode_gpt2_config(config: Json) -> tuple[Run, int]:
     if config.get("n_inner") not in (None, model.d_mlp):
         raise TinyGPTError(f"n_inner must be 4 * n_embd = {model.d_mlp}, not {config['n_inner']!r}")
     if config.get(DESCRIPTION_KEY) is None:
-        return Run(RunConfig(model, TrainConfig()), Progress(), "", {}, "", None, None, ()), 0
+        return Run(RunConfig(model, TrainConfig()), Progress(), "", {}, "", None, None, (), ""), 0
     description = json_object(config[DESCRIPTION_KEY], DESCRIPTION_KEY)
     step = described_step(description)
     run = decode_run(description, step)

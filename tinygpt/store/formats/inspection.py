@@ -71,6 +71,7 @@ def run_facts(checkpoint: Checkpoint) -> Json:
         "lora": checkpoint.lora,
         "origin": checkpoint.origin,
         "left_out": checkpoint.left_out,
+        "edit": checkpoint.edit,
     }
 
 
