@@ -117,3 +117,29 @@ def test_the_command_that_is_printed_replays_the_capsule_here(
 def test_a_run_whose_settings_changed_has_no_capsule(run: Path) -> None:
     succeed("train", "--resume", run, "--steps", "70", "--lr", "0.01", "-q")
     assert "the rate of step 1 was 0.0003, and would now be 0.01" in one_line_error(tinygpt("capsule", run))
+
+
+def test_a_folder_of_capsules_is_graded(run: Path, poem: Path, tmp_path: Path) -> None:
+    """Homework: an honest one, one whose losses were made better, one of another text, and a file that is none."""
+    homework = tmp_path / "homework"
+    (homework / "ann").mkdir(parents=True)
+    succeed("capsule", run, "--out", homework / "ann" / "fox.json")
+    honest = stated(homework / "ann" / "fox.json")
+    better = honest | {"losses": [0.9 * loss for loss in honest["losses"]], "title": "better"}
+    (homework / "ben.json").write_text(json.dumps(better))
+    (homework / "cleo.json").write_text(json.dumps(honest | {"text": honest["text"] | {"sha256": "0" * 64}}))
+    (homework / "dan.json").write_text("{}")
+    done = tinygpt("replay", homework, "--file", poem, "--steps", "5", "--json")
+    rows = {row["capsule"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert done.exit_code == 1 and list(rows) == ["ann/fox.json", "ben.json", "cleo.json", "dan.json"]
+    assert rows["ann/fox.json"]["verdict"] == "equal" and rows["ben.json"]["verdict"] == "different"
+    assert "another text" in rows["cleo.json"]["why"] and "dan.json" in rows["dan.json"]["why"]
+    assert rows["ann/fox.json"]["loss"] == pytest.approx(sum(honest["losses"][-20:]) / 20)
+    table = tinygpt("replay", homework, "--file", poem, "--steps", "5").stdout
+    assert "ann/fox.json" in table and "Exactly equal." in " ".join(table.split())
+
+    (homework / "ben.json").unlink(), (homework / "cleo.json").unlink(), (homework / "dan.json").unlink()
+    assert tinygpt("replay", homework, "--file", poem, "--steps", "5").exit_code == 0
+    assert "leave it out" in one_line_error(tinygpt("replay", homework, "--from", f"{run}@20"))
+    (tmp_path / "nothing").mkdir()
+    assert "has no capsules" in one_line_error(tinygpt("replay", tmp_path / "nothing"))

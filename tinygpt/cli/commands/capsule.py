@@ -63,6 +63,7 @@ REPLAY_EXAMPLES = """Examples:
   tinygpt replay runs/small-shakespeare-1/capsule.json --steps 100
   tinygpt replay theirs.capsule.json --file poems.txt --engine webgpu
   tinygpt replay mine.capsule.json --from runs/small-shakespeare-1@1000
+  tinygpt replay homework/ --steps 50           every capsule in a folder, in a table
 """
 FILE = "capsule.json"
 EXIT_CODES = {EQUAL: 0, DIFFERENT: 1, UNPROVED: 3}  # 2 is that of a command line that cannot be understood
@@ -155,7 +156,9 @@ def whole_size(corpus: Corpus) -> int:
 
 
 def replay_command(
-    file: Annotated[Path, typer.Argument(metavar="CAPSULE", help="the file of a capsule", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="CAPSULE", help="the file of a capsule, or a folder of them", show_default=False)
+    ],
     steps: Annotated[
         int | None, option("--steps", help="how many to replay", default="all", panel=options.PANELS["train"])
     ] = None,
@@ -179,19 +182,23 @@ def replay_command(
     """Train a capsule's run again, or a part of it, and compare the losses, and at the end the weights.
 
     The exit code is 0 where they are equal to the bit, 1 where they differ, and 3 where they are close but not proved
-    on this engine.
+    on this engine. Of a folder it is that of the worst.
     """
+    if file.is_dir():
+        if start is not None:
+            raise TinyGPTError("--from is a checkpoint of one run, and a folder has capsules of several: leave it out")
+        from tinygpt.cli.grading import grade
+
+        grade(file, steps, (data, text, budget), options.engine_changes(engine, device, precision, None, threads), json)
+        return
     output = Output(json=json)
-    with faults_of(file, "read"):
-        stated = read_capsule(decoded(read_regular(file, LARGEST_FILE), "the capsule"))
+    stated = read_from(file)
     begun = None if start is None else begin_with(start, stated)
     first = 0 if begun is None else begun.state.step
     last = stretch(stated, first, steps)
     trained = training_part(stated, choose_data(own_text(stated), data, text, budget), output)
-    choice = EngineChoice(name=stated.engine if is_ours(stated.engine) else "auto")
-    choice = choice._replace(**options.engine_changes(engine, device, precision, None, threads))
-    choice, why = settle(choice, stated.config, Work(last - first))
-    player = make_engine(stated.config, choice, None if begun is None else begun.state)
+    changes = options.engine_changes(engine, device, precision, None, threads)
+    player, why = engine_for(stated, changes, last - first, begun)
     try:
         run_now(player.load_corpus(trained, b""))
         about = [("run", f"{stated.title}: {stated.config.model.describe()}"), ("steps", f"{first + 1:,} to {last:,}")]
@@ -200,6 +207,20 @@ def replay_command(
     finally:
         run_now(player.close())
     tell(output, stated, replayed)
+
+
+def read_from(file: Path) -> Capsule:
+    with faults_of(file, "read"):
+        return read_capsule(decoded(read_regular(file, LARGEST_FILE), "the capsule"))
+
+
+def engine_for(
+    stated: Capsule, changes: dict[str, Any], steps: int, begun: Checkpoint | None = None
+) -> tuple[Engine, str]:
+    """The engine that the capsule names, where it is ours and nothing else is stated; and why it is this one."""
+    choice = EngineChoice(name=stated.engine if is_ours(stated.engine) else "auto")._replace(**changes)
+    choice, why = settle(choice, stated.config, Work(steps))
+    return make_engine(stated.config, choice, None if begun is None else begun.state), why
 
 
 class Replayed(NamedTuple):
