@@ -36,7 +36,7 @@ def test_a_budget_says_what_to_expect_and_what_came_of_it(book: Path, tmp_path: 
     events = [json.loads(line) for line in result.stdout.splitlines()]
     (budget,) = [event for event in events if event["event"] == "budget"]
     assert events[0] == budget and budget["minutes"] == pytest.approx(SECONDS / 60)
-    assert budget["options"][0]["preset"] == "tiny"
+    assert budget["options"][0]["preset"] == "small"
     chosen = budget["chosen"]
     assert chosen["preset"] in sizes() and chosen["steps"] >= FEWEST_STEPS
     assert chosen["predicted"]["low"] < chosen["predicted"]["loss"] < chosen["predicted"]["high"]

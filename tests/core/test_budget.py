@@ -76,10 +76,12 @@ def test_more_time_and_faster_machines_get_larger_models_and_lower_losses():
     assert losses == sorted(losses, reverse=True) and len(set(losses)) == 5
 
 
-def test_sizes_that_are_too_large_are_not_tried():
-    _, machine, _ = chosen(1e11, 180)
-    assert [engine.config.model.d_model for engine in machine.opened] == [48, 96, 128]
-    assert machine.clock.seconds - 100 < 0.1 * 180
+def test_only_sizes_that_could_be_better_than_the_likely_one_are_measured():
+    for flops, seconds, widths in ((1e11, 180, [96]), (1e12, 600, [96, 128, 192]), (SLOW, 60, [96, 48])):
+        _, machine, _ = chosen(flops, seconds)
+        assert [engine.config.model.d_model for engine in machine.opened] == widths
+        assert all(engine.step for engine in machine.opened)
+    assert machine.clock.seconds - 100 < 0.1 * 60
 
 
 @pytest.mark.parametrize("seconds", [20, 60, 600])

@@ -345,7 +345,8 @@ def test_a_budget_and_an_estimate(python):
     stopped = Worker(last_step=0)
     budget = python.budget.Budget(json.dumps({"seconds": 12, "bytes": len(TEXT)}))
     assert json.loads(run_now(budget.choose(stopped, *texts, json.dumps(pieces)))) == {"stopped": True}
-    budget = python.budget.Budget(json.dumps({"seconds": 0.001, "bytes": len(TEXT)}))
+    budget = python.budget.Budget(json.dumps({"seconds": 0.001, "bytes": len(TEXT), "hardness": 2.0}))
+    assert json.loads(budget.wanted()) == [[], []]  # what is known is not looked at again
     assert "error" in json.loads(run_now(budget.choose(Worker(), *texts, json.dumps(pieces))))
     plain = {"preset": "tiny", "recipe": "classic", "changes": {}, "bytes": len(TEXT), "inHand": None, "lora": None}
     config = json.loads(session.stands())["config"]

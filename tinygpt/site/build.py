@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any
 
 from tinygpt import __version__
+from tinygpt.core.advice.hardness import hardness
 from tinygpt.core.config import (
     GROUPS,
     LN_VOCAB,
@@ -35,6 +36,7 @@ from tinygpt.core.config import (
     SampleConfig,
     TrainConfig,
 )
+from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.hub.names import SERVER
 from tinygpt.core.hub.reading import DEFAULT_BUDGET
@@ -134,6 +136,8 @@ def corpus_facts(name: str) -> dict[str, Any]:
 
     info, corpus = corpus_info(name), load_corpus(name)
     text = whole_text(corpus)
+    fraction = val_fraction(corpus)
+    learned = train_bytes(len(text), fraction)
     return {
         "name": name,
         "title": info.title,
@@ -141,7 +145,8 @@ def corpus_facts(name: str) -> dict[str, Any]:
         "file": addressed(corpus_file(name), text),
         "bytes": len(text),
         "sha256": corpus.sha256,
-        "valFraction": val_fraction(corpus),
+        "valFraction": fraction,
+        "hardness": hardness(text[:learned], text[learned:]),
         "survey": survey(text),
     }
 

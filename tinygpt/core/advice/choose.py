@@ -1,19 +1,19 @@
 """Which run makes the most of so many seconds.
 
-Sizes are measured, smallest first, until the next one would only be worse. For each the law says what the steps that
-there is time for would come to.
+The likely size is measured, and its neighbours where they could end lower: for each the law says what the steps that
+there is time for would come to. Over a wide range of machines that is one size, and the run begins at once.
 """
 
 from collections import namedtuple
 
 from tinygpt.core.advice.law import RECIPE, predict
 from tinygpt.core.advice.law_numbers import LAWS
-from tinygpt.core.advice.measure import measure
+from tinygpt.core.advice.measure import Speed, measure
 from tinygpt.core.config import validates
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.optimizers import slot_names
-from tinygpt.core.presets import cut_short, preset, preset_names
+from tinygpt.core.presets import DEFAULT_PRESET, cut_short, preset, preset_names
 from tinygpt.core.train.film import FRAME_BYTES, frames_until
 
 TYPE_CHECKING = False
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tinygpt.core.advice.measure import Speed
     from tinygpt.core.config import RunConfig
 
 MARGIN = 0.03  # of the time is not planned with: machines have their moods
-MEASURED_SHARE = 0.01  # of the time goes into the steps of one measurement,
+MEASURED_SHARE = 0.005  # of the time goes into the steps of one measurement: `Pace` corrects what that leaves unknown,
 SHORTEST_MEASURED, LONGEST_MEASURED = 0.2, 1.5  # but no less and no more than so many seconds
 # The next size takes about so many times as long to measure; one that would take more than this share is left out.
 NEXT_TAKES, NEXT_SHARE = 3.0, 0.1
-WORSE = 1.03  # a size that is foretold this much worse than the best so far is the last that is measured
+WORSE = 1.03  # a size that is predicted this much worse than the best so far is the last that is measured
+APART = 0.01  # of a loss: sizes that are predicted closer together are as good as each other, the law being 3 % off
 VALIDATED_BYTES = 32768  # of a validation, at least: less would leave too much to chance
 VALIDATIONS, VALIDATED_SHARE = 10, 0.1  # so many on the way, unless they would take more than this share of the time
 # The film's frames and up to so many samples besides take this share of the time. On slow machines both are shorter,
@@ -144,7 +144,7 @@ class Survey:
         found = [option for option in again if option is not None]
         if not found:
             raise TinyGPTError(
-                f"there is no time for {FEWEST_STEPS} steps of {self.measured[0][0]}; give it more minutes"
+                f"there is no time for {FEWEST_STEPS} steps of {self.runs()[0][0]}; give it more minutes"
             )
         return best_of(found)
 
@@ -166,22 +166,42 @@ class Survey:
         return fit
 
     async def measure_sizes(self) -> bool:
-        """From small to large; whether it was a GPU that did the steps."""
-        gpu = False
-        for name, run in self.runs():
-            began = self.now()
-            try:
-                option, gpu = await self.measure(name, run)
-            except (TinyGPTError, MemoryError):
-                if not self.options:
-                    raise
-                break  # it takes more memory than there is
-            took = self.now() - began
-            if option is None or option.prediction.loss > WORSE * best_of(self.options).prediction.loss:
-                break
-            if NEXT_TAKES * took > NEXT_SHARE * (self.deadline - self.now()):
-                break
+        """From the likely one up, then down, as long as the next could be better; whether a GPU did the steps."""
+        runs = self.runs()
+        names = [name for name, _ in runs]
+        first = names.index(DEFAULT_PRESET) if DEFAULT_PRESET in names else 0
+        gpu, fault = False, None
+        for way in (runs[first:], runs[:first][::-1]):
+            nearest = self.measured[0] if self.measured else None
+            for name, run in way:
+                if nearest is not None and not self.could_be_better(name, run, nearest, gpu):
+                    break
+                began = self.now()
+                try:
+                    option, gpu = await self.measure(name, run)
+                except (TinyGPTError, MemoryError) as error:
+                    fault = error  # it takes more memory than there is
+                    break
+                nearest, took = self.measured[-1], self.now() - began
+                if self.options and (option is None or loss_of(option) > WORSE * loss_of(best_of(self.options))):
+                    break
+                if NEXT_TAKES * took > NEXT_SHARE * (self.deadline - self.now()):
+                    break
+        if not self.measured and fault is not None:
+            raise fault
         return gpu
+
+    def could_be_better(self, name: str, run: "RunConfig", nearest: "tuple[str, RunConfig, Speed]", gpu: bool) -> bool:
+        """Whether a size is worth measuring, by the work of its steps. A small step of a GPU's may be all waiting."""
+        _, measured, speed = nearest
+        times = work_of(run) / work_of(measured)
+        if gpu:
+            times = min(1.0, times)
+        guess = Speed(speed.start, times * speed.step, times * speed.batch, times * speed.byte)
+        option = fitted(name, run, guess, self.deadline - self.now(), self.asked)
+        if option is None or not self.options:
+            return option is not None
+        return loss_of(option) < (1.0 - APART) * loss_of(best_of(self.options))
 
     async def measure_batches(self) -> None:
         """A GPU does more tokens per second in larger batches, to a point."""
@@ -190,7 +210,7 @@ class Survey:
             best = best_of(self.options)
             batches *= 2
             option, _ = await self.measure(best.preset, measured_run(best.preset, self.asked, batches))
-            if option is None or option.prediction.loss >= best.prediction.loss:
+            if option is None or loss_of(option) >= loss_of(best):
                 break
 
     async def measure(self, name: str, run: "RunConfig") -> "tuple[Option | None, bool]":
@@ -214,6 +234,15 @@ class Survey:
 def best_of(options: "list[Option]") -> Option:
     best = options[0]
     for option in options:
-        if option.prediction.loss < best.prediction.loss:
+        if loss_of(option) < loss_of(best):
             best = option
     return best
+
+
+def loss_of(option: Option) -> float:
+    return float(option.prediction.loss)
+
+
+def work_of(run: "RunConfig") -> int:
+    """What a step computes, compared with another: its n-gram tables are only looked up."""
+    return int(parameter_count(run.model.replace(ngrams="")) * run.train.batch * run.model.ctx)

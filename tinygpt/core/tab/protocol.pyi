@@ -559,6 +559,7 @@ class BudgetRequest(TypedDict):
     bytes: int  # of the text
     presets: NotRequired[list[str]]  # to choose from; absent: all of which it is known what to expect
     changes: NotRequired[Changes]  # settings that stay as they are
+    hardness: NotRequired[float]  # of the text, where it is known; absent: it is measured, which takes seconds
     device: NotRequired[DeviceFacts]
 
 class Chosen(TypedDict):
@@ -571,7 +572,7 @@ class Stopped(TypedDict):
 class Budget:
     train_bytes: int
 
-    def wanted(self) -> Json[list[list[Stretch]]]: ...  # of the training part and of the held-out part
+    def wanted(self) -> Json[list[list[Stretch]]]: ...  # of training part and held-out part; none: it is known
     async def choose(
         self,
         worker: TrialWorker,
@@ -863,6 +864,7 @@ class SiteCorpus(TypedDict):
     bytes: int
     sha256: str
     valFraction: float
+    hardness: float  # core/advice/hardness.py
     survey: Survey
 
 class SiteDataset(TypedDict):  # A Hugging Face dataset that the catalog names

@@ -47,4 +47,4 @@ export type Values = Record<string, number | string | null>;
 export type Means = Machine & Pick<Start, "textName"> & { text: () => Promise<Text> };
 
 /** What to train: settings over a preset's, and on what text. */
-export type Order = Means & Pick<Start, "preset" | "recipe" | "changes" | "seconds">;
+export type Order = Means & Pick<Start, "preset" | "recipe" | "changes" | "seconds" | "hardness">;

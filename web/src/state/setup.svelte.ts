@@ -122,7 +122,9 @@ export class Setup {
     const { preset, recipe, machine, textName } = this;
     const means = { ...machine, text: () => this.text(), textName, preset, recipe };
     const { steps, ...stated } = this.changes();
-    return seconds === null ? { ...means, changes: { ...stated, steps: steps! } } : { ...means, changes: stated, seconds };
+    if (seconds === null) return { ...means, changes: { ...stated, steps: steps! } };
+    const known = this.source === "corpus" ? { hardness: this.corpus.hardness } : {};
+    return { ...means, changes: stated, seconds, ...known };
   }
 
   /** The current model is to be taught another text than it has learnt from. */

@@ -6,7 +6,7 @@ import type { Line } from "./remote.ts";
 import { Trial } from "./trial.ts";
 
 export async function choose(
-  { changes, ...machine }: Pick<Start, "changes" | "engine" | "threads">,
+  { changes, hardness, ...machine }: Pick<Start, "changes" | "engine" | "hardness" | "threads">,
   seconds: number,
   text: Uint8Array<ArrayBuffer>,
   python: Python,
@@ -14,7 +14,9 @@ export async function choose(
 ): Promise<Chosen | Stopped> {
   const trial = await Trial.on(machine, line);
   return trial.answer(() => {
-    const budget = python.budget.Budget(json({ seconds, bytes: text.length, changes, ...trial.device() }));
+    const budget = python.budget.Budget(
+      json({ seconds, bytes: text.length, changes, ...(hardness === undefined ? {} : { hardness }), ...trial.device() }),
+    );
     const [learned, scored] = parse(budget.wanted());
     const [train, val] = [text.subarray(0, budget.train_bytes), text.subarray(budget.train_bytes)];
     const cut = (part: Uint8Array, places: Stretch[]): number[][] => places.map(([at, size]) => Array.from(part.subarray(at, at + size)));

@@ -64,6 +64,7 @@ export interface Start extends Machine {
   adapt?: { lora: Changes; title: string }; // train adapters for that model, which stays as it is; what the model is called
   sure?: boolean; // whatever doubt there is
   seconds?: number; // within which the run is to end: its size is chosen by measurement
+  hardness?: number; // of the text, for that choice; absent: it is measured
 }
 
 /** What a model in a player is. */
