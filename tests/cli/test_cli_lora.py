@@ -13,6 +13,7 @@ import pytest
 from cli_helpers import metrics, one_line_error, succeed, tinygpt
 
 from tinygpt.core.config import LoraConfig
+from tinygpt.jobs.settings import read_settings
 from tinygpt.store.formats import load_tinygpt
 from tinygpt.store.formats.adapter_file import load_adapter
 from tinygpt.store.formats.checkpoint import vectors_of
@@ -75,6 +76,15 @@ def test_ctrl_c_saves_the_run_and_the_resumed_one_is_the_same(
             np.testing.assert_array_equal(np.asarray(v), np.asarray(w))
     assert load_adapter(file_of(run, "last")).run.state.slots.keys() == {"m", "v"}
     assert [event["loss"] for event in metrics(run)] == [event["loss"] for event in metrics(adapted)]
+
+
+def test_a_short_text_is_read_by_adapters_for_fewer_steps(straight_run: Path, text_file: Path, tmp_path: Path) -> None:
+    run, short = tmp_path / "run", tmp_path / "short.txt"
+    short.write_text(text_file.read_text()[:120])
+    quiet = ["--file", short, "--out", run, "--threads", 1, "--sample-every", 0, "--eval-every", 0]
+    said = succeed("lora", "train", straight_run, *quiet)
+    assert "in more than 100 steps an adapter would only learn it by heart" in said.stderr + said.stdout
+    assert read_settings(RunFolder.open(run).config).run.train.steps == 100
 
 
 def test_what_a_resumed_run_cannot_change(straight_run: Path, adapted: Path, text_file: Path, tmp_path: Path) -> None:

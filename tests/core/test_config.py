@@ -7,7 +7,16 @@ from tinygpt.core.corpus import check_corpus, corpus_advice
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.parameters import parameter_count, parameters
 from tinygpt.core.names import is_linear_weight
-from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, cut_short, preset, recipe_names
+from tinygpt.core.presets import (
+    DEFAULT_PRESET,
+    DEFAULT_RECIPE,
+    PRESETS,
+    RECIPES,
+    adapting,
+    cut_short,
+    preset,
+    recipe_names,
+)
 
 ROOT = Path(__file__).parents[2]
 # The table of the design: layers, d_model, heads, ctx, batch, steps, millions of parameters.
@@ -145,6 +154,18 @@ def test_advice_is_given_where_corpus_and_model_do_not_fit():
     assert "no validation loss" in validation
     assert not validates(preset("huge"), 86)
     assert validates(preset("huge"), 257)
+
+
+def test_adapters_read_a_short_text_a_few_dozen_times_and_say_so():
+    base = preset("small", "modern")  # 1,024 bytes per step
+    for train_bytes, steps in ((600, 100), (10_240, 400), (10**6, TrainConfig().steps)):
+        run = adapting(base, LoraConfig(), train_bytes)
+        assert run.train.steps == steps
+        said = [line for line in corpus_advice(run, train_bytes, 1000, 4000) if "only learn it by heart" in line]
+        assert len(said) == (steps < TrainConfig().steps)
+    assert adapting(base, LoraConfig()).train.steps == TrainConfig().steps
+    longer = adapting(base, LoraConfig(), 600).replace(steps=1000)
+    assert "times over" in corpus_advice(longer, 600, 1000, 4000)[-1]
 
 
 def test_parameters_tile_the_flat_vector():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from described import NAMES, Checked, check, every_mark
 
+from tinygpt.core.config import TrainConfig
 from tinygpt.core.engine.contract import run_now
 from tinygpt.core.tab.session import TabHost
 from tinygpt.engines.base import Tables
@@ -300,8 +301,8 @@ def test_adapters(python, trained):
     origin = json.loads(session.stands())
     merged = {"config": config, "progress": origin["progress"], **origin["adapter"]}
     assert "rng" in json.loads(python.file.merged_header(json.dumps(merged)))
-    told = json.loads(python.asked.teaching(json.dumps({"config": base["config"], "lora": LORA})))
-    assert told["trained"] and told["projections"]
+    told = json.loads(python.asked.teaching(json.dumps({"config": base["config"], "lora": LORA, "bytes": len(TEXT)})))
+    assert told["trained"] and told["projections"] and told["usual"]["train"]["steps"] == TrainConfig().steps
     fault = json.loads(python.file.measure(json.dumps({"prefix": [0] * 12, "size": 5})))
     assert "error" in fault
 

@@ -1,8 +1,8 @@
 """Whether a text suits a run: how it is divided, what is refused, what is advised."""
 
-from tinygpt.core.config import RunConfig, validates
+from tinygpt.core.config import RunConfig, TrainConfig, validates
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.presets import PRESETS
+from tinygpt.core.presets import PRESETS, adapting_steps
 
 
 def train_bytes(corpus_bytes: int, val_fraction: float) -> int:
@@ -51,7 +51,9 @@ def corpus_advice(
             f"({train_bytes / parameter_count:.3f} bytes per parameter). Expect it to be memorised; "
             f"use more text{smaller}."
         )
-    if epochs > 50:
+    if config.lora is not None and train.steps == adapting_steps(config, train_bytes) < TrainConfig().steps:
+        advice.append(f"The text is short: in more than {train.steps:,} steps an adapter would only learn it by heart.")
+    elif epochs > 50:
         watch = "Watch the validation loss, or set patience to stop when it turns"
         turn = watch if validates(config, val_bytes) else "Fewer steps, or more text, would do"
         advice.append(

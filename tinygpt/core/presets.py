@@ -33,6 +33,8 @@ DEFAULT_PRESET = "small"
 DEFAULT_CORPUS = "shakespeare-full"
 # docs/lora.md and docs/cli.md#fine-tuning have the measurements that these come from.
 ADAPTING = {"lr": 1e-3}  # adapters begin with nothing: what is gentle to a whole model teaches them little
+# A text that they read more often than this they learn by heart. In fewer steps than that one sees no change.
+MOST_PASSES, FEWEST_ADAPTING = 40, 100
 FINE_TUNING = {"optimizer": "adamw", "lr": 2e-3, "schedule": "cosine", "min_lr": 2e-4}
 
 
@@ -176,9 +178,17 @@ def recipe_like(run: RunConfig) -> str:
     return str(CLASSIC.name)
 
 
-def adapting(base: RunConfig, lora: LoraConfig) -> RunConfig:
-    """A run that trains adapters on a model, in batches of as many windows as the model's own had."""
-    return RunConfig(base.model, TrainConfig(batch=base.train.batch, **ADAPTING), lora)
+def adapting(base: RunConfig, lora: LoraConfig, train_bytes: "int | None" = None) -> RunConfig:
+    """A run that trains adapters on a model, in batches of as many windows as the model's own had, on a text of that
+    length (None: a long one)."""
+    run = RunConfig(base.model, TrainConfig(batch=base.train.batch, **ADAPTING), lora)
+    return run if train_bytes is None else run.replace(steps=adapting_steps(run, train_bytes))
+
+
+def adapting_steps(run: RunConfig, train_bytes: int) -> int:
+    """How long adapters are trained on a text of that length, where nobody says."""
+    tokens = run.train.batch * run.train.grad_accum * run.model.ctx
+    return min(TrainConfig().steps, max(FEWEST_ADAPTING, MOST_PASSES * train_bytes // tokens))
 
 
 def fine_tuning(model: ModelConfig, recipe: str) -> RunConfig:

@@ -66,7 +66,8 @@ def new_adapter_job(base: Base, lora: dict[str, Any], changes: Changes, with_tex
     model = base.model.config
     run = adapting(model, LoraConfig(**lora))
     settings = TrainSettings(preset_like(model.model), run, UNSTATED_RECIPE, origin=base.origin)
-    return Job(changed(settings, None, None, changes, with_texts), base=base.model)
+    free = frozenset({"steps"} - {*changes["model"], *changes["train"]})
+    return Job(changed(settings, None, None, changes, with_texts), base=base.model, free=free)
 
 
 def changed(

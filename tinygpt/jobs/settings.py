@@ -19,6 +19,8 @@ from tinygpt.core.presets import (
     DEFAULT_CORPUS,
     DEFAULT_PRESET,
     DEFAULT_RECIPE,
+    EXERCISES,
+    adapting_steps,
     cut_short,
     fine_tuning,
     preset,
@@ -87,6 +89,9 @@ class TrainSettings:
 
     def for_text(self, train_bytes: int, free: frozenset[str]) -> TrainSettings:
         """What the recipe states for a text of that length, as far as it is `free` to: what nobody else has stated."""
+        if self.run.lora is not None:
+            suits = "steps" in free and train_bytes != EXERCISES
+            return self.with_values("train", {"steps": adapting_steps(self.run, train_bytes)}) if suits else self
         usual, suited = tuned(self.preset, self.recipe), tuned(self.preset, self.recipe, train_bytes)
         changes = {name: suited[name] for name in free if suited[name] != usual[name]}
         return replace(self, run=self.run.replace(**changes))

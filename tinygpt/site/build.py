@@ -199,7 +199,7 @@ def model_rows() -> list[dict[str, Any]]:
     rows = []
     for name in sorted(zoo.named(), key=lambda name: (bool(zoo.card_of(name).get("exam")), zoo.card_of(name)["bytes"])):
         card, path = zoo.card_of(name), zoo.named()[name]
-        shown = {key: card[key] for key in ("name", "title", "parameters", "bytes")}
+        shown = {key: card[key] for key in ("name", "title", "parameters", "bytes", "preset", "config")}
         named = {"file": addressed(f"models/{path.name}", path.read_bytes()), "weightsSha256": card["weights_sha256"]}
         rows.append({**shown, **named})
     return rows

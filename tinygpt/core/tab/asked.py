@@ -30,27 +30,29 @@ def run_of(asked: "Json", config: "Json | None", lora: "Json | None") -> RunConf
     before = run_config_of(config)
     if lora is None:
         return before.going_on(**changes)
-    run = taught(before, lora)
+    held_out = changes.get("val_fraction", TrainConfig().val_fraction)
+    run = taught(before, lora, train_bytes(asked["bytes"], held_out))
     changed = run.replace(**changes)
     run.model.going_on(**changed.model.as_dict())
     return changed
 
 
-def taught(base: RunConfig, lora: "Json") -> RunConfig:
-    """Adapters as they usually are, on a model that has none."""
+def taught(base: RunConfig, lora: "Json", training: "int | None") -> RunConfig:
+    """Adapters as they usually are, on a model that has none, for so many bytes to learn from."""
     if base.lora is not None:
         raise TinyGPTError("this model has an adapter already; save the two merged, load that file, and teach that")
-    return adapting(base, LoraConfig(**lora))
+    return adapting(base, LoraConfig(**lora), training)
 
 
 def teaching(request: str) -> str:
     """What can be chosen for adapters of a model, and what that comes to."""
     asked = json.loads(request)
     base = run_config_of(asked["config"])
-    told = {"usual": taught(base, {}).as_dict(), "projections": projections_of(base.model), "trained": 0}
+    training = train_bytes(asked["bytes"], TrainConfig().val_fraction)
+    told = {"usual": taught(base, {}, training).as_dict(), "projections": projections_of(base.model), "trained": 0}
     told.update({"frozen": parameter_count(base.model), "problem": ""})
     try:
-        told["trained"] = trained_count(taught(base, asked["lora"]))
+        told["trained"] = trained_count(taught(base, asked["lora"], training))
     except TinyGPTError as error:
         told["problem"] = in_labels(str(error))
     return json.dumps(told)

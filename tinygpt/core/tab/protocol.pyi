@@ -611,6 +611,7 @@ class EstimateModule:
 class TeachingRequest(TypedDict):
     config: RunConfig
     lora: Changes
+    bytes: int  # of the text
 
 class Teaching(TypedDict):
     usual: RunConfig  # settings of such a run
@@ -913,3 +914,5 @@ class SiteModel(TypedDict):  # A bundled model
     bytes: int
     file: str  # under the site's root
     weightsSha256: str  # by which adapters know it
+    preset: str
+    config: RunConfig

@@ -1,5 +1,5 @@
 // What the chosen text is like, and what core says of it: asked of the worker, whose late answers are dropped.
-import type { AdviceRequest, Changes, RunConfig, Survey, Teaching } from "../worker/protocol";
+import type { AdviceRequest, Survey, Teaching, TeachingRequest } from "../worker/protocol";
 import { SURVEYED } from "../worker/survey";
 import type { Calls } from "./connection";
 
@@ -11,7 +11,7 @@ export class Facts {
   teaching = $state.raw<Teaching | null>(null);
 
   private readonly calls: () => Calls | null;
-  private asked = { survey: 0, advice: 0, teaching: 0 }; // so often: only the last answer counts
+  private asked = { survey: 0, advice: 0, teaching: 0, taught: 0 }; // so often: only the last answer counts
 
   constructor(calls: () => Calls | null) {
     this.calls = calls;
@@ -42,8 +42,13 @@ export class Facts {
     if (advice) this.advice = advice;
   }
 
-  async teach(config: RunConfig, lora: Changes): Promise<void> {
-    const teaching = await this.last("teaching", () => this.calls()?.teaching({ config, lora }));
+  /** The same of a model that is not here yet. */
+  taught(request: TeachingRequest): Promise<Teaching | undefined> {
+    return this.last("taught", () => this.calls()?.teaching(request));
+  }
+
+  async teach(request: TeachingRequest): Promise<void> {
+    const teaching = await this.last("teaching", () => this.calls()?.teaching(request));
     if (teaching) this.teaching = teaching;
   }
 }

@@ -399,6 +399,7 @@ export class Run extends Readings {
       if (event.event === "started") this.onStarted(event, { title, going, learnt, base, order });
       else if (event.event === "stopped") this.onStopped(event);
       else this.hear(event);
+      if (event.event === "option") this.estimate.learn(event.option.preset, event.option.seconds_per_step, order.engine);
     };
     try {
       const doubt = await calls.start(wish, { heard });
@@ -411,7 +412,6 @@ export class Run extends Readings {
 
   private hear(event: TrialEvent): void {
     if (event.event === "compiling") return this.happen(event);
-    if (event.event === "option") this.estimate.learn(event.option.preset, event.option.seconds_per_step);
     this.note(event);
   }
 
