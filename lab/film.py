@@ -2,9 +2,9 @@
 
 python -m lab.film SECONDS [SEED]    trains small on Shakespeare and writes web/src/film/recorded.json
 
-The run is stopped at each of these steps and resumed, which changes nothing in it. SECONDS is what the same run took in
-a tab on two cores (docs/figures/browser.json): all of its steps take the same time. Read the samples before you commit
-them, and choose another SEED if one of them is not fit for a first screen.
+The run is stopped at each of these steps and resumed, which changes nothing in it. SECONDS is what the same run takes
+in a tab on two cores (docs/figures/browser.json), a minute: all of its steps take the same time. Read the samples
+before you commit them, and choose another SEED if one of them is not fit for a first screen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tinygpt
 from tinygpt.core.presets import DEFAULT_CORPUS
 from tinygpt.data import load_corpus
 
-STOPS = [10, 20, 30, 40, 50, 60, 80, 100, 130, 160, 200, 250, 300, 360, 430, 500, 600, 700, 800, 950, 1100, 1300, 1500]
+STOPS = [10, 20, 30, 40, 50, 60, 80, 100, 130, 160, 200, 250, 300, 360, 430, 500, 600, 700, 800, 950, 1080, 1200]
 LENGTH = 420  # characters of a sample, at most
 BIN = 10  # steps whose losses make a point of the curve
 INTO = Path(__file__).parents[1] / "web" / "src" / "film" / "recorded.json"
@@ -57,7 +57,9 @@ def record(seconds: float, seed: int) -> dict[str, Any]:
             if frames:
                 model = tinygpt.resume(run, text, **told)
             else:
-                model = tinygpt.train(text, preset="small", out=run, engine="native", sample_every=BIN, **told)
+                model = tinygpt.train(
+                    text, preset="small", out=run, engine="native", steps=STOPS[-1], sample_every=BIN, **told
+                )
             model.close()
             step = len(heard.losses)
             with tinygpt.load(run / "checkpoints" / "last.tinygpt") as written:

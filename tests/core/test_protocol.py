@@ -437,6 +437,10 @@ def test_a_dataset_and_advice(python):
     config = json.loads(python.session.Session(request()).plan())["config"]
     for more in ({}, {"config": config}, {"config": config, "lora": {}}):
         assert json.loads(python.texts.advice(json.dumps({**text, **more})))
+    timed = {**text, "timed": True, "start": [65]}  # of its size and length nothing is known yet
+    assert json.loads(python.texts.advice(json.dumps(timed))) == []
+    (short,) = json.loads(python.texts.advice(json.dumps({**timed, "bytes": 300})))
+    assert "33 bytes of each at least; there are 270 and 30" in short
 
 
 def test_a_measurement(python):

@@ -37,13 +37,13 @@ def test_a_text_writes_itself_and_can_be_dragged_and_moved_by_keys(open_page: Op
     expect(slider).to_have_attribute("aria-valuetext", re.compile(r"\d+ s of training, loss 1\.\d\d"))
     written = film.locator(".written").inner_text()
     slider.press("ArrowLeft")
-    expect(film.locator("[data-step]")).to_have_attribute("data-step", "1300")
+    expect(film.locator("[data-step]")).to_have_attribute("data-step", "1080")
     assert film.locator(".written").inner_text() != written
 
 
 def test_without_motion_it_shows_how_it_ends(open_page: OpenPage) -> None:
     page = open_page(view="")
-    expect(page.locator("[data-film=still] [data-step='1500']")).to_be_visible()
+    expect(page.locator("[data-film=still] [data-step='1200']")).to_be_visible()
 
 
 def test_the_first_load_is_small(dist: Path) -> None:
@@ -99,12 +99,12 @@ def test_a_text_of_ones_own_is_learned_from_scratch_in_three_steps(open_page: Op
     stop(page)
     wait_until_kept(page)
     page.reload()
-    expect(offer_of(page)).to_contain_text("Continue 1-minute model, step ")
+    expect(offer_of(page)).to_contain_text("Continue Your own text, 1 minute, step ")
     show(page, "home")
     click(offer_of(page).get_by_role("button").first)
     page.wait_for_selector("[data-phase=training]")
     stop(page)
-    expect(your_model(page)).to_contain_text("1-minute model")
+    expect(your_model(page)).to_contain_text("Your own text, 1 minute")
 
 
 @pytest.mark.slow

@@ -66,6 +66,21 @@ def measured_run(name: str, asked: Asked, batches: int = 1) -> "RunConfig":
     return run.replace(eval_batches=asked.stated.get("eval_batches", enough))
 
 
+def runs_for(asked: Asked) -> "list[tuple[str, RunConfig]]":
+    """Of the sizes for which there is text enough."""
+    runs = [(name, measured_run(name, asked)) for name in asked.names]
+    fit = [
+        (name, run) for name, run in runs if asked.text.train_bytes > run.model.ctx and validates(run, asked.val_bytes)
+    ]
+    if not fit:
+        shortest = min([run.model.ctx for _, run in runs]) + 1
+        raise TinyGPTError(
+            f"a timed run needs text to train on and held-out text to measure the loss, {shortest} bytes of each at "
+            f"least; there are {asked.text.train_bytes:,} and {asked.val_bytes:,}: use a longer text"
+        )
+    return fit
+
+
 def fitted(name: str, run: "RunConfig", speed: "Speed", seconds: float, asked: Asked) -> "Option | None":
     """The best run of a size within that time, if there is any."""
     validation = run.train.eval_batches * speed.batch
@@ -144,30 +159,13 @@ class Survey:
         found = [option for option in again if option is not None]
         if not found:
             raise TinyGPTError(
-                f"there is no time for {FEWEST_STEPS} steps of {self.runs()[0][0]}; give it more minutes"
+                f"there is no time for {FEWEST_STEPS} steps of {runs_for(self.asked)[0][0]}; give it more minutes"
             )
         return best_of(found)
 
-    def runs(self) -> "list[tuple[str, RunConfig]]":
-        """Of the sizes for which there is text enough."""
-        asked = self.asked
-        runs = [(name, measured_run(name, asked)) for name in asked.names]
-        fit = [
-            (name, run)
-            for name, run in runs
-            if asked.text.train_bytes > run.model.ctx and validates(run, asked.val_bytes)
-        ]
-        if not fit:
-            shortest = min([run.model.ctx for _, run in runs]) + 1
-            raise TinyGPTError(
-                f"a budget needs text to train on and held-out text to measure the loss, {shortest} bytes of each at "
-                f"least; there are {asked.text.train_bytes:,} and {asked.val_bytes:,}"
-            )
-        return fit
-
     async def measure_sizes(self) -> bool:
         """From the likely one up, then down, as long as the next could be better; whether a GPU did the steps."""
-        runs = self.runs()
+        runs = runs_for(self.asked)
         names = [name for name, _ in runs]
         first = names.index(DEFAULT_PRESET) if DEFAULT_PRESET in names else 0
         gpu, fault = False, None

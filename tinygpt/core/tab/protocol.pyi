@@ -631,6 +631,7 @@ class AdviceRequest(TypedDict):
     changes: Changes
     config: NotRequired[RunConfig]  # of the model to continue,
     lora: NotRequired[Changes]  # or of adapters for it
+    timed: NotRequired[bool]  # its size is chosen when it begins
     bytes: int
     start: list[int]  # the text's first bytes
 

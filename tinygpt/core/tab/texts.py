@@ -2,6 +2,9 @@
 
 import json
 
+from tinygpt.core.advice.choose import Asked, runs_for, sizes
+from tinygpt.core.advice.law import USUAL, TextFacts
+from tinygpt.core.config import TrainConfig
 from tinygpt.core.corpus import check_corpus, corpus_advice, train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.hub.answers import Page, Split, read_page, read_splits
@@ -143,6 +146,11 @@ def advice(request: str) -> str:
     if warning:
         found.append(warning)
     try:
+        if asked.get("timed"):
+            held_out = asked["changes"].get("val_fraction", TrainConfig().val_fraction)
+            training = train_bytes(asked["bytes"], held_out)
+            runs_for(Asked(TextFacts(training, USUAL), asked["bytes"] - training, sizes(), {}, 0))
+            return json.dumps([in_labels(sentence) for sentence in found])
         config = run_of(asked, asked.get("config"), asked.get("lora"))
         training = train_bytes(asked["bytes"], config.train.val_fraction)
         check_corpus(config, training)

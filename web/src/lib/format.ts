@@ -36,6 +36,8 @@ export function sentence(text: string): string {
   return text.replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase()).replace(/\.?$/, ".");
 }
 
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** As people say it: "40 seconds", "3 minutes", "4 h 45 min". */
 export function inWords(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));

@@ -2,7 +2,7 @@
 import { untrack } from "svelte";
 import { safeName } from "../lib/bytes";
 import { NotServed } from "../lib/fetched";
-import { count, sentence } from "../lib/format";
+import { capital, count, inWords, sentence } from "../lib/format";
 import { knob, site } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
 import type { Life, StopReason, TrialEvent } from "../worker/protocol";
@@ -154,7 +154,7 @@ export class Run extends Readings {
 
   /** Train a new model. The current one stays until it has started. */
   train(order: Order): Promise<void> {
-    return this.begin(order, {}, order.seconds ? `${order.seconds / 60}-minute model` : order.preset);
+    return this.begin(order, {}, order.seconds ? `${capital(order.textName)}, ${inWords(order.seconds)}` : order.preset);
   }
 
   /** Continue the current model, with any settings changed that may change between two steps. */
