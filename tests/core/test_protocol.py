@@ -357,6 +357,17 @@ def test_a_budget_and_an_estimate(python):
         assert json.loads(run_now(estimate.measure(Worker(each=0.2), *texts)))["seconds"] > 0
 
 
+def test_a_model_that_learns_a_task_is_asked_on_the_way(python):
+    worker = Worker()
+    changes = {"steps": 4, "eval_every": 2, "sample_every": 0, "layers": 1, "d_model": 16, "heads": 2, "batch": 4}
+    session, plan = opened(python, worker, changes=changes, recipe="modern", textName="task:addition:1")
+    assert plan["config"]["train"]["windows"] == "random"  # its lines may all be of one length
+    assert json.loads(run_now(session.train()))["reason"] == "finished"
+    exams = [event for event in worker.events if event["event"] == "exam"]
+    assert [exam["step"] for exam in exams] == [2, 4] and all(exam["asked"] for exam in exams)
+    assert all(len(row) == 3 for exam in exams for row in exam["answers"])
+
+
 def test_a_gpu_is_planned_for(python):
     for ask in (
         lambda: python.session.Session(request(device=DEVICE)),

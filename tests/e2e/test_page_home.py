@@ -8,7 +8,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from page_helpers import PHONE, OpenPage, click, offer_of, press, show, stat, step, stop, wait_for_step, your_model
+from page_helpers import (
+    PHONE,
+    OpenPage,
+    choose_text,
+    click,
+    offer_of,
+    press,
+    show,
+    stat,
+    step,
+    stop,
+    wait_for_step,
+    your_model,
+)
 from page_toy import wait_until_kept
 from playwright.sync_api import Browser, expect
 
@@ -122,6 +135,31 @@ def test_a_run_of_a_minute_ends_within_it_and_says_what_it_was(open_page: OpenPa
     click(page.get_by_role("link", name="Ask it something"))
     press(page, "Write")
     expect(page.locator("[data-pace=done]")).to_contain_text("320 letters")
+
+
+def test_a_task_is_learned_and_asked_what_its_text_never_asks(open_page: OpenPage) -> None:
+    page = open_page()
+    choose_text(page, "task:sorting")
+    page.get_by_label("Size or time").select_option("tiny")
+    press(page, "Train")
+    page.wait_for_selector("[data-stat=right]")  # after the first validation
+    stop(page)
+    assert "64 unseen" in page.locator("[data-stat=right]").inner_text()
+    expect(page.locator("[data-coach]")).to_contain_text("of 100 questions that its text never asks")
+    answers = page.get_by_role("list", name="What it answered").get_by_role("listitem")
+    question = answers.first.inner_text().partition("=")[0]
+    click(page.get_by_role("link", name="Ask it something"))
+    expect(page.get_by_label("Begin with")).to_have_value(f"{question}=")
+    page.locator("[data-pace=done]").filter(has_text="letters").wait_for()
+    show(page, "train")
+    wait_until_kept(page)
+    page.reload()
+    page.wait_for_selector("[data-phase=idle]")
+    show(page, "train")
+    click(offer_of(page).get_by_role("button").first)
+    page.wait_for_selector("[data-phase=training]")
+    expect(page.locator("[data-stat=right]")).to_be_visible()  # it was told before the reload
+    stop(page)
 
 
 def test_on_a_phone_a_model_is_trained_looked_into_and_sent_as_a_file(

@@ -45,7 +45,10 @@ from tinygpt.core.models.programs import training_modes
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import DEFAULT_CORPUS, DEFAULT_PRESET, DEFAULT_RECIPE, PRESETS, RECIPES, preset
 from tinygpt.core.tab.measure import PRESET
+from tinygpt.core.tasks import TASKS, exercises
+from tinygpt.core.tasks.task import PREFIX, Task
 from tinygpt.data.corpus import Corpus
+from tinygpt.data.tasks import load_task
 from tinygpt.engines.shipped import python_files
 from tinygpt.engines.typescript import GENERATED, write_generated
 from tinygpt.serve.headers import HEADERS_FILE, allow_inline
@@ -75,6 +78,7 @@ INPUTS = (
     "tinygpt/store/bundled/models/*",
     "tinygpt/store/formats/web_page.py",
 )
+TASK_BYTES = 200_000  # of a text of questions and answers
 BUNDLED = ("shakespeare", DEFAULT_CORPUS, "moby-dick")  # what is there at once first
 PACKED = ".gz"  # of the texts' files: not every host compresses what it serves
 FIGURES = ROOT / "docs" / "figures"
@@ -124,6 +128,7 @@ def facts() -> dict[str, Any]:
         "speeds": [speed_facts(file, engine) for file, engine in SPEEDS],
         "benchPreset": PRESET,
         "corpora": [corpus_facts(name) for name in BUNDLED],
+        "tasks": [task_facts(task) for task in TASKS],
         "catalog": [asdict(entry) for entry in catalog().values()],
         "hubServer": SERVER,
         "hubBudget": DEFAULT_BUDGET,
@@ -132,27 +137,43 @@ def facts() -> dict[str, Any]:
 
 def corpus_facts(name: str) -> dict[str, Any]:
     from tinygpt.data import corpus_info, load_corpus
-    from tinygpt.data.survey import survey
 
     info, corpus = corpus_info(name), load_corpus(name)
     text = whole_text(corpus)
-    fraction = val_fraction(corpus)
-    learned = train_bytes(len(text), fraction)
+    learned = train_bytes(len(text), val_fraction(corpus))
+    hard = hardness(text[:learned], text[learned:])
+    return {**text_facts(name, info.title, info.description, corpus), "hardness": hard}
+
+
+def task_facts(task: Task) -> dict[str, Any]:
+    name = PREFIX + task.name
+    title = task.name.replace("-", " ").capitalize()
+    shown = f"{task.help.capitalize()}, as in {exercises(name).example()}: the model is asked what its text never asks."
+    return text_facts(name, title, shown, load_task(name, TASK_BYTES))
+
+
+def text_facts(name: str, title: str, description: str, corpus: Corpus) -> dict[str, Any]:
+    from tinygpt.data.survey import survey
+
+    text = whole_text(corpus)
     return {
         "name": name,
-        "title": info.title,
-        "description": info.description,
+        "title": title,
+        "description": description,
         "file": addressed(corpus_file(name), text),
         "bytes": len(text),
         "sha256": corpus.sha256,
-        "valFraction": fraction,
-        "hardness": hardness(text[:learned], text[learned:]),
+        "valFraction": val_fraction(corpus),
         "survey": survey(text),
     }
 
 
+def write_text(name: str, corpus: Corpus) -> None:
+    (WEB / "public" / corpus_file(name)).write_bytes(gzip.compress(whole_text(corpus), mtime=0))
+
+
 def corpus_file(name: str) -> str:
-    return f"corpora/{name}.txt{PACKED}"
+    return f"corpora/{name.replace(PREFIX, '')}.txt{PACKED}"
 
 
 def whole_text(corpus: Corpus) -> bytes:
@@ -190,7 +211,9 @@ def generate() -> None:
     (GENERATED / "kernels.json").write_text(json.dumps(compiled), encoding="utf-8")
     (WEB / "public" / "corpora").mkdir(parents=True, exist_ok=True)
     for name in BUNDLED:
-        (WEB / "public" / corpus_file(name)).write_bytes(gzip.compress(whole_text(load_corpus(name)), mtime=0))
+        write_text(name, load_corpus(name))
+    for task in TASKS:
+        write_text(PREFIX + task.name, load_task(PREFIX + task.name, TASK_BYTES))
     write_models(WEB / "public")
 
 

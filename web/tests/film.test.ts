@@ -52,7 +52,7 @@ describe("the coach", () => {
     return curve;
   };
   const said = (curve: Curve, over: { timed: number | null; took: number; passes: number } | null = null, advice: string[] = []): string =>
-    coached({ curve, loss: curve.smoothed, val: curve.lastValidation, advice, over });
+    coached({ curve, loss: curve.smoothed, val: curve.lastValidation, advice, right: null, over });
 
   it("says how many letters it chooses among, and where it is among runs that went well", () => {
     expect([Math.log(256), Math.log(5)].map(choices)).toEqual(["256", "5.0"]);

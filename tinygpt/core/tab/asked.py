@@ -7,7 +7,8 @@ from tinygpt.core.corpus import train_bytes
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.adapters import projections_of, trained_count
 from tinygpt.core.models.parameters import parameter_count
-from tinygpt.core.presets import adapting, cut_short, preset
+from tinygpt.core.presets import EXERCISES, adapting, cut_short, preset
+from tinygpt.core.tasks import is_task
 from tinygpt.core.wording import in_labels
 
 TYPE_CHECKING = False
@@ -26,6 +27,8 @@ def run_of(asked: "Json", config: "Json | None", lora: "Json | None") -> RunConf
     if config is None:
         held_out = changes.get("val_fraction", TrainConfig().val_fraction)
         training = None if asked["bytes"] is None else train_bytes(asked["bytes"], held_out)
+        if is_task(asked.get("textName", "")):
+            training = EXERCISES
         return cut_short(preset(asked["preset"], asked["recipe"], training), changes)
     before = run_config_of(config)
     if lora is None:

@@ -87,6 +87,14 @@ class Evaluated(TypedDict):
     best: bool
     band: NotRequired[tuple[float, float]]  # low, high
 
+class Examined(TypedDict):  # Questions of a task that its text never asks, as the model answered them
+    event: Literal["exam"]
+    step: int
+    accuracy: float
+    right: int
+    asked: int
+    answers: list[tuple[str, str, str]]  # some: question, right answer, the model's
+
 class Sampled(TypedDict):
     event: Literal["sample"]
     step: int
@@ -159,6 +167,7 @@ CoreEvent = (
     BaseMeasured
     | Steps
     | Evaluated
+    | Examined
     | Sampled
     | Advice
     | Checkpointed
@@ -457,6 +466,7 @@ class ChosenRequest(TypedDict):
 
 class RunRequest(ChosenRequest):
     bytes: int | None  # of the text; null: the model only writes
+    textName: NotRequired[str]  # of a task: the model is asked on the way
     prompt: NotRequired[str]
     origin: NotRequired[Origin]  # what to continue from
     base: NotRequired[BaseFacts]  # the model that adapters are for
@@ -866,7 +876,7 @@ class SiteCorpus(TypedDict):
     bytes: int
     sha256: str
     valFraction: float
-    hardness: float  # core/advice/hardness.py
+    hardness: NotRequired[float]  # core/advice/hardness.py; of a task it is not known
     survey: Survey
 
 class SiteDataset(TypedDict):  # A Hugging Face dataset that the catalog names
@@ -904,6 +914,7 @@ class Site(TypedDict):
     speeds: list[SiteSpeed]
     benchPreset: str  # that this machine is measured with
     corpora: list[SiteCorpus]  # the default first
+    tasks: list[SiteCorpus]  # texts of questions and answers
     catalog: list[SiteDataset]
     hubServer: str  # whom it is asked of
     hubBudget: int  # bytes

@@ -19,6 +19,7 @@ from tinygpt.core.tab.engine import Held, TabMachine, TabState, check_depth, tab
 from tinygpt.core.tab.room import doubt
 from tinygpt.core.tab.shelf import Keeping, problem_text, weight_pieces
 from tinygpt.core.tab.writer import weigh, write
+from tinygpt.core.train.exam import exam_of
 from tinygpt.core.train.host import Host
 from tinygpt.core.train.progress import Progress
 from tinygpt.core.train.trainer import Diverged, Trainer
@@ -135,8 +136,10 @@ class Session:
         self.prompt = (asked.get("prompt") or "\n").encode()
         self.trains = asked["bytes"] is not None
         self.found_slots = [] if origin is None else origin["slots"]
+        self.exam = None
         if self.trains:
             check_slots(self.config.train, self.found_slots)
+            self.exam = exam_of(asked.get("textName", ""), self.config.model.ctx)
         corpus = asked["bytes"] or 0
         self.train_bytes = train_bytes(corpus, self.config.train.val_fraction)
         self.val_bytes = corpus - self.train_bytes
@@ -210,12 +213,21 @@ class Session:
         host = TabHost(self)
         self.keeping.begin(host.now())
         try:
-            sizes = self.train_bytes, self.val_bytes
-            # The coach knows whole models only.
-            coach = coach_of(self.config, self.train_bytes) if self.adapter is None else None
+            # The coach knows whole models only, and prose.
+            knows = self.adapter is None and self.exam is None
+            coach = coach_of(self.config, self.train_bytes) if knows else None
             pace = None if self.timed is None else self.timed.pace(host.now())
             trainer = Trainer(
-                self.config, self.engine, host, sizes[0], sizes[1], self.progress, self.prompt, coach=coach, pace=pace
+                self.config,
+                self.engine,
+                host,
+                self.train_bytes,
+                self.val_bytes,
+                self.progress,
+                self.prompt,
+                coach=coach,
+                exam=self.exam,
+                pace=pace,
             )
             await self.measure_base(host, trainer)
             reason = await trainer.run()

@@ -4,9 +4,11 @@ export function bytesOf(text: string): number[] {
   return Array.from(new TextEncoder().encode(text));
 }
 
+export const isTask = (textName: string | undefined): boolean => textName?.startsWith("task:") ?? false;
+
 /** What a model reads of a prompt: one that learned a task knows whole lines alone (`prompted` in core/tasks). */
 export function prompted(textName: string | undefined, prompt: number[]): number[] {
-  return textName?.startsWith("task:") && prompt[0] !== 10 ? [10, ...prompt] : prompt;
+  return isTask(textName) && prompt[0] !== 10 ? [10, ...prompt] : prompt;
 }
 
 export function textOf(bytes: number[]): string {

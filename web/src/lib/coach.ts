@@ -7,6 +7,7 @@ interface Course {
   loss: number | null;
   val: number | null;
   advice: string[];
+  right: number | null; // the share of unseen questions that it answers; null: its text asks none
   /** The run has ended; of one with a time: that, how long it took, and how often it read the text. */
   over: { timed: number | null; took: number; passes: number } | null;
 }
@@ -14,6 +15,7 @@ interface Course {
 const EARLY = 0.7; // of its time: a run that ended sooner,
 const OFTEN = 3; // and has read its text so often, was not to learn it by heart
 const APART = 0.25; // between the losses of read and unread text, which a model that learns by heart has
+const KNOWN = 0.95; // of the questions: it does not guess
 const BETTER = 0.01; // of the loss, over the last fifth of a run: it was still improving
 
 /** How many letters a loss leaves to choose from. */
@@ -25,10 +27,20 @@ export function choices(loss: number): string {
 export function coached(course: Course): string {
   const { loss, advice, over } = course;
   if (loss === null) return "The curve falls as it learns: it is how surprised the model is by each next letter.";
+  if (course.right !== null) return answering(course.right, over !== null);
   if (over) return atTheEnd(course);
   if (advice.length) return advice.at(-1)!;
   const now = `At each letter it chooses among about ${choices(loss)} equally likely ones; it began with 256.`;
   return `${now}${onCourse(course)}`;
+}
+
+/** Of a model that learns to answer: loss tells little, for nobody can predict a question. */
+function answering(right: number, over: boolean): string {
+  const said = `It answers ${Math.round(100 * right)} of 100 questions that its text never asks.`;
+  if (right > KNOWN) return `${said} It has found the rule.`;
+  return over
+    ? `${said} More steps may bring the rule: some come late and then at once.`
+    : `${said} What it knew by heart would not help it there.`;
 }
 
 function onCourse({ curve, val }: Course): string {

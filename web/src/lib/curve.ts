@@ -59,6 +59,7 @@ export class Curve {
   readonly train: number[] = [];
   readonly smooth: number[] = [];
   readonly val: (number | null)[] = []; // one per step; null where nothing was measured
+  readonly right: (number | null)[] = []; // the share of unseen questions answered right, where any were asked
   readonly low: (number | null)[] = []; // where typical runs are by then, beside a validation loss
   readonly high: (number | null)[] = [];
   readonly norm: (number | null)[] = []; // of the gradient
@@ -87,6 +88,7 @@ export class Curve {
     this.train.push(loss);
     this.smooth.push(this.average.add(loss));
     this.val.push(null);
+    this.right.push(null);
     this.low.push(null);
     this.high.push(null);
     this.norm.push(norm);
@@ -108,6 +110,7 @@ export class Curve {
         this.seconds[i]! - (this.seconds[i - 1] ?? 0),
       );
       const [val, low, high] = [this.val[i]!, this.low[i]!, this.high[i]!];
+      if (this.right[i] !== null) earlier.addExam(this.right[i]!);
       if (val !== null) earlier.addValidation(val, low === null || high === null ? undefined : [low, high]);
     }
     return earlier;
@@ -119,6 +122,15 @@ export class Curve {
     const last = this.val.length - 1;
     this.val[last] = loss;
     if (band) [this.low[last], this.high[last]] = band;
+  }
+
+  /** The share of unseen questions that were answered right at the step that was added last. */
+  addExam(share: number): void {
+    if (this.right.length) this.right[this.right.length - 1] = share;
+  }
+
+  get examined(): boolean {
+    return this.right.some((share) => share !== null);
   }
 
   get smoothed(): number | null {

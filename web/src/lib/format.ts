@@ -27,6 +27,8 @@ export function printable(text: string): string {
   return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, "·");
 }
 
+export const percent = (share: number): string => `${Math.round(100 * share)} %`;
+
 export function loss(value: number | null): string {
   return value === null ? "–" : value.toFixed(3);
 }

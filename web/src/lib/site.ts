@@ -1,4 +1,5 @@
 // What Python stated of the project when the site was built (tinygpt/site/build.py): presets, settings, the default text.
+import { isTask } from "./bytes";
 import stated from "../generated/site.json";
 import type { Knob, RunConfig, Site, SiteCorpus, SiteDataset, SitePreset } from "../generated/protocol";
 
@@ -8,6 +9,14 @@ const facts = stated as unknown as Site;
 const [corpus, larger] = facts.corpora;
 /** The text that is there at once, and the default one, which takes a while to fetch. */
 export const site = { ...facts, corpus: corpus!, larger: larger! };
+
+/** Texts of the site's own, and those of questions and answers. */
+export const siteTexts: SiteCorpus[] = [...facts.corpora, ...facts.tasks];
+
+/** What a text is called where people read: a task's name is for commands. */
+export function titleOf(textName: string): string {
+  return isTask(textName) ? (siteTexts.find(({ name }) => name === textName)?.title ?? textName) : textName;
+}
 
 export function knob(section: Knob["section"], name: string): Knob {
   const found = site.knobs.find((row) => row.section === section && row.name === name);

@@ -1,5 +1,5 @@
 // Settings of a new run as an address to share: "#train?preset=small&lr=0.001". What it does not name is as usual.
-import { presetsOf, settings, site } from "../lib/site";
+import { presetsOf, settings, site, siteTexts } from "../lib/site";
 import type { Knob } from "../worker/protocol";
 import { MINUTES, type Setup } from "./setup.svelte";
 
@@ -11,7 +11,7 @@ export function linkOf(setup: Setup): string {
   const say = (name: string, value: string | number | null | undefined, usual?: string): void => {
     if (value !== null && value !== undefined && value !== "" && value !== usual) said.set(name, String(value));
   };
-  if (setup.minutes === null || setup.goingOn) said.set("preset", setup.preset);
+  if (setup.minutes === null || setup.goingOn || setup.asks) said.set("preset", setup.preset);
   else said.set("minutes", String(setup.minutes));
   say("recipe", setup.recipe, site.defaultRecipe);
   say("steps", setup.steps);
@@ -39,7 +39,7 @@ export function follow(setup: Setup, query: string): string[] {
   take("steps", (value) => isWhole(value) && Number(value) > 0 && ((setup.steps = Number(value)), true));
   take("engine", (value) => (value === "wasm" || value === "webgpu") && ((setup.chosenEngine = value), true));
   take("text", (value) => {
-    const found = site.corpora.find(({ name }) => name === value);
+    const found = siteTexts.find(({ name }) => name === value);
     if (found) [setup.source, setup.corpus] = ["corpus", found];
     return found !== undefined;
   });

@@ -6,6 +6,8 @@ import type { Mark, Sample } from "./kinds";
 
 const SHOW_EVERY = 250; // ms: fast enough to be read; drawing takes from the threads and the GPU that train
 
+type Exam = Extract<CoreEvent, { event: "exam" }>;
+
 export class Readings {
   advice = $state.raw<string[]>([]);
   samples = $state.raw<Sample[]>([]); // in order
@@ -22,6 +24,8 @@ export class Readings {
   val = $state<number | null>(null);
   best = $state<number | null>(null);
   baseVal = $state<number | null>(null); // of what adapters stand on, on the same text
+  /** The last one, of a model that learns a task. */
+  exam = $state.raw<Exam | null>(null);
   tokensPerSecond = $state(0);
   secondsLeft = $state(0);
   /** Of training, as far as this browser saw it. */
@@ -45,6 +49,9 @@ export class Readings {
       this.curve.addValidation(event.val_loss, event.band);
       this.val = event.val_loss;
       if (event.best) this.best = event.val_loss;
+    } else if (event.event === "exam") {
+      this.curve.addExam(event.accuracy);
+      this.exam = event;
     } else if (event.event === "base") {
       this.baseVal = event.val_loss;
     } else if (event.event === "sample") {
@@ -129,6 +136,7 @@ export class Readings {
     this.step = 0;
     this.latest = null;
     this.loss = this.val = this.best = this.baseVal = null;
+    this.exam = null;
     this.tokensPerSecond = this.secondsLeft = 0;
     this.seconds = 0;
     this.samples = [];

@@ -1,9 +1,9 @@
 // The page's one line to the worker: what it does with its model, what it reported, and what the user asked of it.
 import { untrack } from "svelte";
-import { safeName } from "../lib/bytes";
+import { isTask, safeName } from "../lib/bytes";
 import { NotServed } from "../lib/fetched";
 import { capital, count, inWords, sentence } from "../lib/format";
-import { knob, site } from "../lib/site";
+import { knob, site, titleOf } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
 import type { Life, StopReason, TrialEvent } from "../worker/protocol";
 import type { Publishing } from "../worker/publishing";
@@ -154,7 +154,15 @@ export class Run extends Readings {
 
   /** Train a new model. The current one stays until it has started. */
   train(order: Order): Promise<void> {
-    return this.begin(order, {}, order.seconds ? `${capital(order.textName)}, ${inWords(order.seconds)}` : order.preset);
+    return this.begin(
+      order,
+      {},
+      order.seconds
+        ? `${capital(titleOf(order.textName))}, ${inWords(order.seconds)}`
+        : isTask(order.textName)
+          ? titleOf(order.textName)
+          : order.preset,
+    );
   }
 
   /** Continue the current model, with any settings changed that may change between two steps. */
@@ -169,7 +177,11 @@ export class Run extends Readings {
     if (!this.model) return;
     const { title, file } = this.model;
     const more: More = { resume: file ?? "in hand", adapt: { lora, title } };
-    await this.begin({ ...means, preset: "", recipe: "", changes }, more, `${title.replace(/\.tinygpt$/, "")} taught ${means.textName}`);
+    await this.begin(
+      { ...means, preset: "", recipe: "", changes },
+      more,
+      `${title.replace(/\.tinygpt$/, "")} taught ${titleOf(means.textName)}`,
+    );
   }
 
   /** Open a run of the library, as it is or as it was at an earlier step, and continue it where a machine is given. */
@@ -182,7 +194,7 @@ export class Run extends Readings {
       const { kept, leftOut } = checked;
       if (!kept) return this.sayLoaded(checked, false);
       const { title, step: at } = this.model!;
-      if (machine) void this.goOn({ steps: this.nextGoal }, { ...machine, text: async () => kept.text.sha256, textName: "" });
+      if (machine) void this.goOn({ steps: this.nextGoal }, { ...machine, text: async () => kept.text.sha256, textName: kept.text.name });
       if (leftOut) this.notice = { kind: "warning", text: `${title} is open at step ${count(at)}. ${leftOut}` };
       else if (!machine) this.notice = { kind: "info", text: `${title} is open: step ${count(at)}.` };
     } catch (error) {

@@ -1,7 +1,8 @@
 // What the user has chosen for the next run, wherever on the page: size, text, engine, settings.
 import { corpus } from "../lib/corpus";
 import type { OwnText } from "../lib/owntext";
-import { knob, presetNamed, site, type SiteCorpus } from "../lib/site";
+import { isTask } from "../lib/bytes";
+import { knob, presetNamed, site, type SiteCorpus, siteTexts } from "../lib/site";
 import { defaultEngine, type Changes, type EngineName, type Knob, type RunConfig } from "../worker/protocol";
 import type { Hub } from "./hub.svelte";
 import type { Learnt, Machine, Order, Values } from "./kinds";
@@ -75,6 +76,11 @@ export class Setup {
     this.#chosenCorpus = true;
   }
 
+  /** Its text asks questions. How long such a run must be is not known, so no time can be given to it. */
+  get asks(): boolean {
+    return this.source === "corpus" && isTask(this.corpus.name);
+  }
+
   /** The larger text becomes the default as soon as it is here. */
   async fetchLarger(): Promise<void> {
     const found = await corpus(site.larger).catch(() => null);
@@ -122,8 +128,9 @@ export class Setup {
     const { preset, recipe, machine, textName } = this;
     const means = { ...machine, text: () => this.text(), textName, preset, recipe };
     const { steps, ...stated } = this.changes();
-    if (seconds === null) return { ...means, changes: { ...stated, steps: steps! } };
-    const known = this.source === "corpus" ? { hardness: this.corpus.hardness } : {};
+    if (seconds === null || this.asks) return { ...means, changes: { ...stated, steps: steps! } };
+    const { hardness } = this.corpus;
+    const known = this.source === "corpus" && hardness !== undefined ? { hardness } : {};
     return { ...means, changes: stated, seconds, ...known };
   }
 
@@ -156,7 +163,7 @@ export class Setup {
   async learnt(): Promise<{ text: Uint8Array<ArrayBuffer> | string; name: string }> {
     const learnt = this.run.model?.learnt;
     if (!learnt) throw new Error("This model's file does not say which text it learnt from.");
-    const ours = site.corpora.find(({ sha256 }) => sha256 === learnt.text);
+    const ours = siteTexts.find(({ sha256 }) => sha256 === learnt.text);
     return ours ? { text: await corpus(ours), name: ours.title } : learnt;
   }
 
@@ -165,7 +172,7 @@ export class Setup {
   }
 
   get textName(): string {
-    if (this.source === "corpus") return this.corpus.title;
+    if (this.source === "corpus") return this.asks ? this.corpus.name : this.corpus.title;
     if (this.source === "kept") return this.kept?.name ?? "";
     return (this.source === "hub" ? this.run.hub.fetched?.name : this.own?.name) ?? "your own text";
   }

@@ -74,6 +74,14 @@ export class Writing {
     });
   }
 
+  /** One question, and the answer that the model finds most likely. */
+  ask(question: string, machine: Machine): void {
+    this.prompt = question;
+    this.stop = "\n";
+    this.values = { ...this.values, temperature: 0 };
+    this.begin(machine);
+  }
+
   /** Sets what a bundled model's card quotes; null: nothing that another model was asked. */
   private introduce(voice: Voice | null): void {
     this.voice = voice;

@@ -1,7 +1,7 @@
 // A capsule that was opened, and its replay, in a worker of its own: the model in hand stays where it is.
 import { fromAddress } from "../lib/address";
 import { corpus } from "../lib/corpus";
-import { site, type SiteCorpus } from "../lib/site";
+import { type SiteCorpus, siteTexts } from "../lib/site";
 import { sentence } from "../lib/format";
 import { LARGEST_CAPSULE } from "../generated/constants";
 import type { CapsuleFacts, Compiling, KeptStep, ReplayedRow, TrialEvent, Verdict } from "../worker/protocol";
@@ -28,7 +28,7 @@ export class Replay {
 
   /** The one of the site's own texts that may be it. */
   get ours(): SiteCorpus | null {
-    return site.corpora.find(({ bytes }) => bytes === this.facts?.text.bytes) ?? null;
+    return siteTexts.find(({ bytes }) => bytes === this.facts?.text.bytes) ?? null;
   }
 
   /** Opens what an address has, as `inAddress` packed it. */

@@ -43,7 +43,7 @@ interface Waiting {
 }
 
 /** What of a run is kept with its checkpoints, beside its steps. */
-const KEPT_EVENTS = ["base", "eval", "sample", "advice", "retime"];
+const KEPT_EVENTS = ["base", "eval", "exam", "sample", "advice", "retime"];
 
 async function fileOf(header: Header, state: Uint8Array<ArrayBuffer>): Promise<{ bytes: Uint8Array<ArrayBuffer>; step: number }> {
   if ("tensors" in header) return { bytes: writeAdapterFile(header, state), step: header.description.step };

@@ -107,6 +107,7 @@ async function prepare(wish: Wish): Promise<Prepared> {
         recipe: wish.recipe ?? "",
         changes: wish.changes ?? {},
         bytes: text?.length ?? null,
+        ...(wish.textName ? { textName: wish.textName } : {}),
         ...(wish.title ? { title: wish.title } : {}),
         ...(wish.budget ? { budget: wish.budget } : {}),
         ...(from ? { origin: from } : {}),
