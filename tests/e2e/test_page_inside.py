@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_helpers import OpenPage, check, choose_text, press, save, show, stop, wait_for_step
+from page_helpers import OpenPage, check, choose_text, click, press, save, show, stop, wait_for_step
 from page_toy import TINY, go_on_with, untrained
 from playwright.sync_api import Locator, Page, expect
 
@@ -30,7 +30,7 @@ window.Worker = class extends Plain {
     this.addEventListener("message", ({ data }) => {
       if (data.answer?.attention) window.heard = data.answer;
       if (data.answer?.covered) window.traced = data.answer;
-      if (data.answer?.values) window.mattered = data.answer;
+      if (data.answer?.values?.length) window.mattered = data.answer;
     });
   }
 };
@@ -152,6 +152,41 @@ def test_a_small_model_is_there_to_look_into_and_its_layers_can_be_switched_off(
     expect(shown).to_contain_text(f"{chr(byte)} {percent(was[byte])}→ {percent(now)}")
     expect(shown).to_be_in_viewport()
     expect(page.get_by_role("button", name="Layer 2, head 1 switched off")).to_be_visible()
+
+
+def test_why_a_letter_is_there_and_how_the_model_writes_without_a_part(open_page: OpenPage) -> None:
+    page = open_page(view="home", prepare=lambda page: page.add_init_script(HEAR))
+    click(page.get_by_role("button", name="Come, good my mind"))
+    written = page.locator(".panes article .written").first
+    page.locator("[data-pace=done]").filter(has_text="letters").wait_for()
+    page.wait_for_selector("[data-phase=idle]")
+    text = written.inner_text()
+    written.focus()
+    for _ in range(1 + len("Come, good my mind")):  # the first key chooses the first letter after the prompt
+        page.keyboard.press("ArrowRight")
+    press(page, "Why this letter?")
+    page.wait_for_function("() => window.mattered")
+    upto = text[: len("HAMLET.\nCome, good my mind;")]
+    found = json.loads(page.evaluate(HEARD.replace("heard", "mattered")))
+    assert bytes(found["text"]).decode() == upto and found["at"] == len(upto) - 2
+    expect(page.locator(".told")).to_contain_text("of the guess after “d”.")
+    expect(page.locator("[data-inside=next] .follows th")).to_have_text(";")
+
+    page.get_by_role("switch", name="layer 2").uncheck()
+    click(page.get_by_role("link", name="Let it write like this"))
+    panes = page.locator(".panes article")
+    expect(panes).to_have_count(2)
+    page.locator("[data-pace=done]").filter(has_text="letters").nth(1).wait_for()
+    page.get_by_label("Temperature", exact=True).fill("0")
+    page.get_by_label("Length", exact=True).fill("40")
+    press(page, "Write")
+    model = tinygpt.load("shakespeare-small")
+    for pane, writer in zip(panes.all(), (model, model.scaled({"blocks.1": 0})), strict=True):
+        expect(pane.locator(".written")).to_have_text(upto + writer.generate(upto, tokens=40, temperature=0))
+    expect(panes.nth(1).locator("footer b")).to_have_text("shakespeare-small without layer 2")
+    press(page, "Switch all on again")
+    expect(panes).to_have_count(1)
+    expect(page.locator("[data-changed]")).to_have_count(0)
 
 
 def test_which_letters_mattered_is_what_hiding_each_of_them_changes(open_page: OpenPage) -> None:

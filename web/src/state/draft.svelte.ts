@@ -155,6 +155,11 @@ export class Draft {
     else await this.look(this.place, manner, machine);
   }
 
+  /** What the model had read and chosen when it wrote the letter at the place that is looked at. */
+  get toExplain(): number[] {
+    return this.readOf(this.bytes.slice(0, (this.place ?? 0) + 1));
+  }
+
   /** The place is not looked at any more. */
   leave(): void {
     this.place = null;

@@ -1,4 +1,5 @@
 // What is looked at inside the model, and what was seen last.
+import { textOf } from "../lib/bytes";
 import { sentence } from "../lib/format";
 import type { Looked, Mattered, Origins, SavedFile, Scale, Text } from "../worker/protocol";
 import { Gone } from "../worker/remote";
@@ -6,6 +7,7 @@ import type { Calls } from "./connection";
 
 const FIRST_TEXT = "But soft, what light through yonder window breaks? It is the east, and ";
 
+const EXPLAINED = 256; // bytes before a letter, at most: as many as are looked into
 const REST = 9; // times as long as an answer took, before the next is asked for unbidden
 
 export class Inside {
@@ -26,6 +28,8 @@ export class Inside {
   mattered = $state.raw<Mattered | null>(null);
   weighing = $state(false); // it is being found out
   private waited: AbortController | null = null;
+  private written: Uint8Array<ArrayBuffer> | null = null; // what a model wrote, whose last letter was asked about
+  private unexplained = false; // it was not looked at yet
 
   private readonly calls: () => Calls | null;
   private readonly file: () => SavedFile | null;
@@ -56,8 +60,23 @@ export class Inside {
     return plain;
   }
 
-  private get changed(): Scale[] {
+  /** Parts that do not count as they are. */
+  get changed(): Scale[] {
     return Object.entries(this.scales).filter(([, factor]) => factor !== 1);
+  }
+
+  /** The text's bytes: as a model wrote them, as long as nobody has edited them. */
+  private get bytes(): Uint8Array<ArrayBuffer> {
+    const { written } = this;
+    return written && textOf(Array.from(written)) === this.text ? written : new TextEncoder().encode(this.text);
+  }
+
+  /** Look at the last letter of what a model has written, with these parts of it changed, and find out what mattered to it. */
+  explain(written: number[], scales: Scale[] = []): void {
+    this.written = Uint8Array.from(written.slice(-EXPLAINED));
+    this.text = textOf(Array.from(this.written));
+    this.scales = Object.fromEntries(scales);
+    this.unexplained = true;
   }
 
   /** Find out which letters mattered to the guess behind the chosen one. */
@@ -95,7 +114,7 @@ export class Inside {
     const given = file && file !== this.known ? { file } : {};
     this.known = file;
     try {
-      const seen = await calls.look({ text: new TextEncoder().encode(this.text), scales, tensor: this.tensor, ...given });
+      const seen = await calls.look({ text: this.bytes, scales, tensor: this.tensor, ...given });
       if (model === this.models) this.show(seen, scales.length === 0);
     } catch (error) {
       this.known = null;
@@ -116,7 +135,7 @@ export class Inside {
 
   /** Search for the text in the part of a corpus that was learnt from. */
   async trace(corpus: Text, source: string, valFraction: number): Promise<void> {
-    const [text, model] = [new TextEncoder().encode(this.text), this.models];
+    const [text, model] = [this.bytes, this.models];
     try {
       const found = await this.calls()?.trace({ text, corpus, name: source, valFraction });
       if (!found || model !== this.models) return;
@@ -141,6 +160,11 @@ export class Inside {
     if (!seen.tensors.includes(this.tensor)) this.tensor = "";
     const gone = Object.keys(this.scales).filter((part) => !seen.parts.includes(part));
     for (const part of gone) delete this.scales[part];
+    if (this.unexplained && this.written && sameBytes(seen.text, this.written)) {
+      this.unexplained = false;
+      this.at = Math.max(0, seen.text.length - seen.first - 2); // before the letter: there it was guessed
+      void this.matter();
+    }
   }
 
   /** Another model is current: what was seen of the one before is not shown under its name. */

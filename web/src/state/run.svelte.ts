@@ -5,7 +5,7 @@ import { NotServed } from "../lib/fetched";
 import { capital, count, inWords, sentence } from "../lib/format";
 import { knob, site, titleOf } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
-import type { Life, StopReason, TrialEvent } from "../worker/protocol";
+import type { Life, Scale, StopReason, TrialEvent } from "../worker/protocol";
 import type { Publishing } from "../worker/publishing";
 import { Gone } from "../worker/remote";
 import { Inside } from "./inside.svelte";
@@ -280,6 +280,17 @@ export class Run extends Readings {
     const file = this.model?.file;
     try {
       return await this.connected().part({ which, ...(file ? { file } : {}) });
+    } catch (error) {
+      this.refuse(error);
+      return null;
+    }
+  }
+
+  /** The current model with parts that count for more, less or nothing; null where that failed. */
+  async scaled(scales: Scale[]): Promise<SavedFile | null> {
+    const file = this.model?.file;
+    try {
+      return await this.connected().scaled({ scales, ...(file ? { file } : {}) });
     } catch (error) {
       this.refuse(error);
       return null;

@@ -1,7 +1,9 @@
 // What is asked of the current model, and of one that is compared with it.
 import { bytesOf } from "../lib/bytes";
 import { fileOf, type SiteModel } from "../lib/models";
+import { changesInWords } from "../lib/parts";
 import { voiceOf, type Voice } from "../lib/voices";
+import type { Scale } from "../worker/protocol";
 import { Draft, type Manner } from "./draft.svelte";
 import type { Machine, Values } from "./kinds";
 import { Run } from "./run.svelte";
@@ -10,7 +12,8 @@ import { Run } from "./run.svelte";
 export const BESIDE: Machine = { engine: "wasm", threads: 1 };
 
 /** What a second model may be chosen as, beside the names of the site's. */
-export const [BASE, MERGED, FROM_FILE] = ["=base", "=merged", "=file"];
+export const [BASE, MERGED, CHANGED, FROM_FILE] = ["=base", "=merged", "=changed", "=file"];
+const OF_THIS_MODEL = [BASE, MERGED, CHANGED]; // made of the current one: they go with it
 
 const SEEDS = 10_000; // as few digits as one can say to another
 
@@ -25,7 +28,10 @@ export class Writing {
   /** The seed stays; else each text has a new one. */
   locked = $state(false);
   second = $state.raw<{ run: Run; draft: Draft } | null>(null);
-  /** What the second model was chosen as: its name, FROM_FILE, or of an adapter its base or the two merged; none: "". */
+  /** Parts that count for more, less or nothing in the second model, where that is CHANGED. */
+  changed = $state.raw<Scale[]>([]);
+  /** What the second model was chosen as: its name, FROM_FILE, the current one CHANGED, or of an adapter its base or the two merged;
+   * none: "". */
   beside = $state("");
   readonly draft: Draft;
   private readonly run: Run;
@@ -45,7 +51,7 @@ export class Writing {
     this.draft = new Draft(run);
     run.whenReplaced(() => {
       if (this.voice && this.prompt === this.voice.prompt) this.introduce(null); // of the model before
-      if (this.beside === BASE || this.beside === MERGED) this.compare(undefined); // of the model before
+      if (OF_THIS_MODEL.includes(this.beside)) this.compare(undefined); // of the model before
     });
   }
 
@@ -111,8 +117,22 @@ export class Writing {
     if (file && choices === this.choices) this.compare({ name: file.name, arrayBuffer: async () => file.bytes.slice().buffer }, beside);
   }
 
-  /** Beside the current model; nothing: none. */
-  compare(file: Parameters<Run["load"]>[0] | undefined, beside = FROM_FILE): void {
+  /** The current model continues a prompt, and beside it the same with parts of it switched off or scaled. */
+  async writeChanged(prompt: string, scales: Scale[], machine: Machine): Promise<void> {
+    this.compare(undefined);
+    this.beside = CHANGED;
+    this.changed = scales;
+    this.prompt = prompt;
+    const { choices } = this;
+    const file = await this.run.scaled(scales);
+    if (choices !== this.choices) return;
+    if (!file) return this.compare(undefined);
+    const name = `${this.run.model?.title.replace(/\.(tinygpt|safetensors)$/, "")} ${changesInWords(scales)}`;
+    this.compare({ name, arrayBuffer: async () => file.bytes.slice().buffer }, CHANGED, () => this.write(machine));
+  }
+
+  /** Beside the current model; nothing: none. `then`: once it is there. */
+  compare(file: Parameters<Run["load"]>[0] | undefined, beside = FROM_FILE, then?: () => void): void {
     this.choices += 1;
     this.second?.draft.stop();
     this.second?.run.disconnect();
@@ -122,6 +142,6 @@ export class Writing {
     const other = new Run();
     this.second = { run: other, draft: new Draft(other) };
     other.connect();
-    void other.load(file);
+    void other.load(file, then);
   }
 }

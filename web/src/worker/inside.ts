@@ -6,7 +6,7 @@ import { ModelFile } from "./modelfile.ts";
 import { parse, text as json } from "../generated/protocol.ts";
 import type { Inside, InsideFacts, InsideRequest, Json, Moves, RunConfig, Scale, SeenPlaces } from "../generated/protocol.ts";
 import { probabilities } from "../lib/seen.ts";
-import type { Looked, Mattered, ModelBytes } from "./protocol.ts";
+import type { Looked, Mattered, ModelBytes, SavedFile } from "./protocol.ts";
 import { sentence } from "./answers.ts";
 import type { Python } from "./python.ts";
 import type { WorkerRun } from "./run.ts";
@@ -180,6 +180,15 @@ function windowStarts(bytes: number, length: number): number[] {
   const starts = [];
   for (let start = 0; start < last; start += Math.max(1, length >> 1)) starts.push(start);
   return [...starts, last];
+}
+
+/** A plain model whose parts count for more, less or nothing, as a file. */
+export async function scaledFile(bytes: ModelBytes["bytes"], scales: Scale[], python: Python): Promise<SavedFile> {
+  const file = await ModelFile.open(bytes, python.file);
+  const { config, progress } = file.front;
+  const moves = python.inside.moves(json({ model: config.model, train: config.train }), Number(config.model["ctx"]), json(scales));
+  const changed = await file.withWeights(moved(file.weights(), moves), python.file);
+  return { bytes: changed, name: "scaled.tinygpt", step: progress.step };
 }
 
 /** A copy as tab/inside.py's moves say. */

@@ -105,9 +105,13 @@ export class ModelFile {
 
   /** A file with the weights and nothing of an optimizer: this one, where it is so already. */
   async alone(reader: Reader): Promise<Uint8Array<ArrayBuffer>> {
-    if (this.front.slots.length === 0) return this.bytes;
+    return this.front.slots.length === 0 ? this.bytes : this.withWeights(this.weights(), reader);
+  }
+
+  /** A file of the same model with other weights and nothing of an optimizer. */
+  withWeights(weights: Float32Array<ArrayBuffer>, reader: Reader): Promise<Uint8Array<ArrayBuffer>> {
     const { request, header } = parted(this.bytes, reader);
-    return writeModelFile(parse(reader.alone(request, header, "float32")), this.front.progress.step, new Uint8Array(this.weights().buffer));
+    return writeModelFile(parse(reader.alone(request, header, "float32")), this.front.progress.step, new Uint8Array(weights.buffer));
   }
 
   private requireFinite(): void {

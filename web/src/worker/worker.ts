@@ -1,7 +1,7 @@
 // The page's worker: Python plans and drives, an engine computes. `methods` is what the page can call.
 import { parse, text as json } from "../generated/protocol.ts";
 import type { AdviceRequest, ChosenBudget, Difference, Likely, Origin, Plan, Prompt, Session, Teaching } from "../generated/protocol.ts";
-import type { PublishFacts, TeachingRequest } from "../generated/protocol.ts";
+import type { PublishFacts, Scale, TeachingRequest } from "../generated/protocol.ts";
 import { openFiles } from "../storage/files.ts";
 import { Keeper } from "../storage/keeper.ts";
 import { Shelf } from "../storage/shelf.ts";
@@ -15,7 +15,7 @@ import { capsuleOf, inspected, replayed, type ReplayWish } from "./capsules.ts";
 import { estimated, type Wanted } from "./estimate.ts";
 import { capabilities, reportedMemory } from "../players/features.ts";
 import { Gpu } from "../players/gpu.ts";
-import { type Look, Looker, type Mattering } from "./inside.ts";
+import { type Look, Looker, type Mattering, scaledFile } from "./inside.ts";
 import { Lender } from "../players/lending.ts";
 import { checkedRun, differences, exported, type InHand, library, rename } from "./library.ts";
 import { type MeasureEvent, measured } from "./measure.ts";
@@ -310,6 +310,12 @@ const methods = {
     if (which === "merged") return (await merge(file))!;
     const base = await standing(file, "", python.file);
     return { bytes: base.bytes, name: base.title, step: 0 };
+  },
+
+  /** The plain model with parts that count for more, less or nothing; while training, as it is at the next step. */
+  scaled: async ({ scales, file: given }: { scales: Scale[]; file?: ModelBytes }): Promise<SavedFile> => {
+    const file = given ?? (await inHand().asFile());
+    return scaledFile((await merge(file))?.bytes ?? file.bytes, scales, python);
   },
 
   /** The model as it is, as a file; while training, at the next step. */
