@@ -4,7 +4,16 @@ from bits import bits
 
 from tinygpt.core import presets
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.look.inside import direction_of, kept_weights, looked_config, opinion, softmax, stages_of, triangles
+from tinygpt.core.look.inside import (
+    direction_of,
+    flow_of,
+    kept_weights,
+    looked_config,
+    opinion,
+    softmax,
+    stages_of,
+    triangles,
+)
 from tinygpt.core.look.watch import summary, tensors_of
 from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.models.parts import part_names, scaled_parts, stretches_of
@@ -23,7 +32,7 @@ for changes in ({}, {"norm_place": "post", "positions": "alibi", "tied_head": "o
             print(mode, lowered.words[mode])
         print(bits(GpuLowered(run, Device(), LOOKING, watched=watched).playbook()["programs"]))
     print([repr(tensor) for tensor in tensors_of(run, LOOKING)])
-    print(stages_of(run.model), kept_weights(run.model, 3))
+    print(stages_of(run.model), [list(stop) for stop in flow_of(run.model)], kept_weights(run.model, 3))
     weights = [((7 * i) % 19) / 16 - 0.5 for i in range(parameter_count(run.model))]
     print(bits(direction_of(run.model, weights, 101)))
     for part in part_names(run.model):

@@ -14,7 +14,7 @@ from page_toy import TINY, go_on_with, untrained
 from playwright.sync_api import Locator, Page, expect
 
 import tinygpt
-from tinygpt.core.look.inside import DIGITS
+from tinygpt.core.look.inside import DIGITS, flow_of
 from tinygpt.data import load_corpus
 from tinygpt.inside.look import Look, look_into
 from tinygpt.inside.origins import Source, origins_of
@@ -49,12 +49,16 @@ def heard(page: Page, condition: str) -> dict[str, Any]:
 
 
 def assert_as_the_terminal_sees_it(seen: dict[str, Any], checkpoint: Checkpoint) -> Look:
-    names = ["blocks.*.p", "blocks.*.lens", "logits"] + ([seen["tensor"]["name"]] if seen["tensor"] else [])
+    flowing = [name for one in flow_of(checkpoint.config.model) for name in one[1:] if name]
+    names = ["blocks.*.p", "blocks.*.lens", "logits", *flowing] + ([seen["tensor"]["name"]] if seen["tensor"] else [])
     look = look_into(checkpoint, bytes(seen["text"]), tensors=names, window=256)
     expected = {one.name: one.values for one in look.tensors}
     layers = checkpoint.config.model.layers
     got = {f"blocks.{i}.p": values for i, values in enumerate(seen["attention"])}
     got |= {name: seen["lenses"][i] for i, name in enumerate([*(f"blocks.{i}.lens" for i in range(layers)), "logits"])}
+    for expects, flow in zip(flow_of(checkpoint.config.model), seen["flow"], strict=True):
+        assert flow["part"] == expects.part
+        got |= {expects.stream: flow["stream"]} | ({expects.made: flow["made"]} if expects.made else {})
     if seen["tensor"]:
         got[seen["tensor"]["name"]] = seen["tensor"]["values"]
         assert tuple(seen["tensor"]["shape"]) == expected[seen["tensor"]["name"]].shape
@@ -109,19 +113,21 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     )
 
     # Parts that count for less, and tensors: a gradient, and a weight's.
-    page.get_by_role("switch", name="head 1").uncheck()
-    page.get_by_label("how much MLP counts").fill("0.5")
+    press(page, "the attention of layer 1")
+    page.get_by_role("switch", name="head 2").uncheck()
+    press(page, "the MLP of layer 1")
+    page.get_by_label("how much the MLP of layer 1 counts").fill("0.5")
     scaled = scaled_model(checkpoint, ["blocks.0.head.1"], ["blocks.0.mlp=0.5"])
     for name in ("blocks.1.dqkv", "dblocks.0.attn.qkv.weight"):
         page.get_by_label("Tensor", exact=True).select_option(name)
-        expect(page.locator("[data-inside=changed]")).to_have_text("blocks.0.head.1 ×0, blocks.0.mlp ×0.5")
+        expect(page.locator("[data-changed] b")).to_have_text("Without head 2 of layer 1; the MLP of layer 1 × 0.5.")
         changed = assert_as_the_terminal_sees_it(heard(page, f"tensor?.name === '{name}'"), scaled)
         norm = float(f"{np.linalg.norm(changed.tensors[-1].values):.3g}")
         expect(page.locator("[data-inside=tensor]")).to_contain_text(f"norm {norm:g}")
     means = [np.mean(one.data["losses"]) for one in (changed, look)]
     expect(page.locator("[data-inside=loss]")).to_contain_text(f"mean loss {means[0]:.3f}")
     expect(page.locator("[data-inside=loss]")).to_contain_text(f"{means[1]:.3f} with all parts on")
-    press(page, "Reset")
+    press(page, "Switch all on again")
 
     # A text that is longer than the context; where it was learnt; one that is too short; a model that is a file only.
     long = TEXT * 9

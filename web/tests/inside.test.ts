@@ -22,7 +22,7 @@ beforeEach(async () => {
 async function answered(text: Uint8Array<ArrayBuffer>): Promise<void> {
   void run.inside.look();
   await settle();
-  const seen = { step: 40, text, first: 0, heads: 0, attention: [], lenses: [], parts: ["blocks.1"], tensors: [], tensor: null };
+  const seen = { step: 40, text, first: 0, heads: 0, attention: [], lenses: [], flow: [], parts: ["blocks.1"], tensors: [], tensor: null };
   await worker.answer("look", { ...seen, losses: new Float32Array(text.length - 1) } as unknown as Looked);
 }
 
@@ -46,5 +46,5 @@ it("says in words what was changed", () => {
       ["blocks.0.head.2", 0],
       ["blocks.2.mlp", 0.5],
     ]),
-  ).toBe("without the n-gram tables and head 3 of layer 1; the MLP of layer 3 × 0.5");
+  ).toBe("without the n-grams and head 3 of layer 1; the MLP of layer 3 × 0.5");
 });

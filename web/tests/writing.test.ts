@@ -64,7 +64,7 @@ describe("another model in hand", () => {
 
   it("is not shown with what was seen inside the one before", async () => {
     const seen = { text: new Uint8Array(2), first: 0, losses: new Float32Array(1), heads: 0, tensor: null };
-    const looked = { ...seen, attention: [], lenses: [], parts: [], tensors: [] };
+    const looked = { ...seen, attention: [], lenses: [], flow: [], parts: [], tensors: [] };
     void run.inside.look();
     await worker.answer("look", { ...looked, step: 40 });
     expect(run.inside.seen?.step).toBe(40);

@@ -5,6 +5,7 @@ back only; and so gradients are of this text alone.
 """
 
 import math
+from collections import namedtuple
 
 from tinygpt.core.config import VOCAB, ModelConfig, RunConfig
 from tinygpt.core.errors import TinyGPTError
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     Rows = list[tuple[float, ...]]
+
+# A stop of the residual stream: the part that adds to it (none at the first: that is a byte's embedding), the stream
+# after that, and what the part had made before its last map.
+Stop = namedtuple("Stop", ("part", "stream", "made"))
 
 DIGITS = 5
 TOP = 6  # bytes that are named where 256 probabilities would be too many
@@ -44,6 +49,21 @@ def stages_of(model: ModelConfig) -> "list[tuple[str, str, str]]":
     """The residual stream on its way: what has just added to it, the tensor it is, the tensor of its gradient."""
     stages: list[tuple[str, str, str]] = model_of(model.kind).stages(model)
     return stages
+
+
+def flow_of(model: ModelConfig) -> "list[Stop]":
+    """All stops of the residual stream on its way; a model without one has none."""
+    stages = [tensor for _, tensor, _ in stages_of(model)]
+    if not stages:
+        return []
+    stops = [Stop("", "x_bytes" if model.ngram_tables else stages[0], "")]
+    if model.ngram_tables:
+        stops.append(Stop("ngrams", stages[0], "ngrams"))
+    mixer = "attn" if attention_of(model) else "mix"
+    for i in range(model.layers):
+        stops.append(Stop(f"blocks.{i}.{mixer}", stages[1 + 2 * i], f"blocks.{i}.y"))
+        stops.append(Stop(f"blocks.{i}.mlp", stages[2 + 2 * i], f"blocks.{i}.h"))
+    return stops
 
 
 def lenses_of(model: ModelConfig) -> "list[str]":

@@ -12,7 +12,7 @@ from tinygpt.core.corpus import train_bytes
 from tinygpt.core.engine.memory import PlannedMemory, States
 from tinygpt.core.engine.program_engine import ProgramEngine
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.core.look.inside import attention_of, kept_weights, lenses_of, looked_config
+from tinygpt.core.look.inside import attention_of, flow_of, kept_weights, lenses_of, looked_config
 from tinygpt.core.look.watch import tensors_of
 from tinygpt.core.models.memory import table_floats, weight_count
 from tinygpt.core.models.parameters import parameter_count
@@ -51,6 +51,7 @@ def facts(stated: str) -> str:
             "tensors": tensors,
             "attention": attention_of(config.model),
             "lenses": lenses_of(config.model),
+            "flow": [list(stop) for stop in flow_of(config.model)],
         }
     )
 

@@ -699,6 +699,7 @@ class InsideFacts(TypedDict):
     tensors: list[tuple[str, str]]  # name, mode
     attention: list[str]  # of these tensors, the softmax of each block,
     lenses: list[str]  # and the logits after each
+    flow: list[tuple[str, str, str]]  # core/look/inside.py's Stop
 
 Scale = tuple[str, float]  # part, factor
 

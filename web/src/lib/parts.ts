@@ -4,7 +4,7 @@ import type { Scale } from "../worker/protocol";
 /** "blocks.1.head.0" → "head 1 of layer 2". */
 export function partTitle(part: string): string {
   const [, block, kind, head] = part.split(".");
-  if (block === undefined) return part === "ngrams" ? "the n-gram tables" : part;
+  if (block === undefined) return part === "ngrams" ? "the n-grams" : part;
   const layer = `layer ${Number(block) + 1}`;
   if (kind === undefined) return layer;
   return `${{ attn: "the attention", mlp: "the MLP" }[kind] ?? `head ${Number(head) + 1}`} of ${layer}`;

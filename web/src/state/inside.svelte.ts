@@ -22,6 +22,8 @@ export class Inside {
   /** What of the text stands in the one that was learnt from, and what that is called; null: not asked, or not known yet. */
   origins = $state.raw<(Origins & { text: Uint8Array; source: string }) | null>(null);
   untraced = $state(""); // why it is not known
+  /** What is chosen in the drawing: a part, "embedding", or "next": what comes of it. */
+  part = $state("next");
   layer = $state(0);
   head = $state(0);
   /** How much each earlier byte mattered to the guess behind one; null: not asked. */
@@ -158,6 +160,7 @@ export class Inside {
     this.layer = Math.min(this.layer, Math.max(0, seen.attention.length - 1));
     this.head = Math.min(this.head, Math.max(0, seen.heads - 1));
     if (!seen.tensors.includes(this.tensor)) this.tensor = "";
+    if (this.part !== "embedding" && !seen.flow.some(({ part }) => part === this.part)) this.part = "next";
     const gone = Object.keys(this.scales).filter((part) => !seen.parts.includes(part));
     for (const part of gone) delete this.scales[part];
     if (this.unexplained && this.written && sameBytes(seen.text, this.written)) {

@@ -94,8 +94,10 @@ export class Looker {
       throw new Error(`a text to look at must have 2 to ${facts.longest} bytes, not ${text.length}`);
     const length = Math.min(facts.window, text.length);
     const first = text.length - length;
+    const flowing = facts.flow.flatMap(([, stream, made]) => (made ? [stream, made] : [stream]));
+    const named = [...facts.attention, ...facts.lenses, ...flowing];
     const weights = (size: number): Floats => moved(model.weights, this.python.inside.moves(config, size, json(scales)));
-    const eye = await this.eye("text", config, length, FORWARD, [...facts.attention, ...facts.lenses], weights);
+    const eye = await this.eye("text", config, length, FORWARD, named, weights);
     const losses = new Float32Array(text.length - 1);
     let scored = 0;
     for (const start of windowStarts(text.length, length)) {
@@ -114,6 +116,11 @@ export class Looker {
       heads: facts.attention.length ? Number(model.config.model["heads"]) : 0,
       attention: facts.attention.map((name) => seen.get(name)!.values),
       lenses: facts.lenses.map((name) => seen.get(name)!.values),
+      flow: facts.flow.map(([part, stream, made]) => ({
+        part,
+        stream: seen.get(stream)!.values,
+        made: made ? seen.get(made)!.values : null,
+      })),
       parts: facts.parts,
       tensors: facts.tensors.map(([name]) => name),
       tensor: await this.tensor(tensor, facts, config, text.subarray(first), weights),

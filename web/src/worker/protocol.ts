@@ -165,6 +165,8 @@ export interface Looked {
   heads: number;
   attention: Float32Array<ArrayBuffer>[]; // of each block [heads, T, T]
   lenses: Float32Array<ArrayBuffer>[]; // [T, 256] logits: before each block, then the model's own
+  /** The residual stream from stop to stop, as it is at each place. */
+  flow: { part: string; stream: Float32Array<ArrayBuffer>; made: Float32Array<ArrayBuffer> | null }[];
   parts: string[];
   tensors: string[];
   tensor: { name: string; shape: number[]; values: Float32Array<ArrayBuffer> } | null;
