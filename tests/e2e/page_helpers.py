@@ -75,7 +75,7 @@ def is_complaint(said: ConsoleMessage, beyond: tuple[str, ...]) -> bool:
 def view_names(page: Page) -> list[str]:
     """The four places, and what is reached from them."""
     places = page.locator("nav[aria-label=Places] a").evaluate_all("links => links.map(({ hash }) => hash.slice(1))")
-    return ["home", *places, "text", "verify", "measure", "share", "model"]
+    return ["home", *places, "text", "verify", "measure", "share", "model", "class", "lesson"]
 
 
 def show(page: Page, view: str) -> None:

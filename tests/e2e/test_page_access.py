@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
+from page_access import AXE, grave_faults, tab_to
 from page_helpers import (
     PHONE,
     WIDE,
@@ -24,30 +23,7 @@ from page_helpers import (
 )
 from playwright.sync_api import Page, expect
 
-from tinygpt.site.build import WEB
-
 pytestmark = pytest.mark.xdist_group("page")
-AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
-GRAVE = """async () => {
-  const { violations } = await axe.run({ resultTypes: ["violations"] });
-  return violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`));
-}"""
-FOCUSED = """() => {
-  const focused = document.activeElement;
-  let around = focused;  // a row of the table stands for its button
-  while (around && getComputedStyle(around).outlineStyle === "none") around = around.parentElement;
-  return { html: focused.outerHTML.slice(0, 200), name: focused.innerText ?? "", seen: around !== null };
-}"""
-Scheme = Literal["light", "dark"]
-
-
-def grave_faults(page: Page, state: str, schemes: tuple[Scheme, ...] = ("light", "dark")) -> Iterator[str]:
-    for scheme in schemes:
-        page.emulate_media(color_scheme=scheme)
-        for fault in page.evaluate(GRAVE):
-            yield f"{state}, {scheme}: {fault}"
 
 
 def use(page: Page, view: str, folder: Path) -> None:
@@ -96,16 +72,6 @@ def test_no_view_has_a_grave_fault_and_none_is_wider_than_a_phone(open_page: Ope
             faults.append(f"{view} is {wide} wide on a phone")
         page.set_viewport_size(WIDE)
     assert not faults
-
-
-def tab_to(page: Page, name: str) -> None:
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        focused = page.evaluate(FOCUSED)
-        assert focused["seen"], focused
-        if focused["name"] == name:
-            return
-    raise AssertionError(f"keys do not lead to {name}")
 
 
 def test_keys_alone_lead_from_the_first_screen_to_a_model(open_page: OpenPage) -> None:

@@ -14,6 +14,7 @@ from page_helpers import PATIENCE, check, fact, let_write, press, stop, unfold, 
 from plain_host import PlainHost
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tinygpt.site.build import BUNDLED
 from tinygpt.site.hosting import SERVICE_WORKER, write_service_worker
 
 pytestmark = pytest.mark.xdist_group("page-kept")
@@ -141,6 +142,26 @@ def test_threads_offline_and_one_version_at_a_time(folder: Path, context: Browse
     page.reload()
     assert page.title() == "another" and not page.evaluate("crossOriginIsolated")
     host.end()
+
+
+def test_all_models_are_fetched_ahead_for_a_room_without_a_network(
+    dist: Path, tmp_path: Path, context: BrowserContext
+) -> None:
+    shutil.copytree(dist, tmp_path / PLACE)
+    host = PlainHost(tmp_path)
+    page = visit(context, host.port)
+    page.evaluate("location.hash = 'class'")
+    models = [model["name"] for model in json.loads((dist / "models" / "list.json").read_text())]
+    page.get_by_role("button", name="Fetch all models").click()
+    expect(page.locator("[data-ahead=all]")).to_have_text(
+        f"All {len(models) + len(BUNDLED)} models and texts are kept in this browser."
+    )
+    page.close()
+    host.end()
+    page = visit(context, host.port)  # which no longer answers
+    page.evaluate("location.hash = 'play'")
+    page.get_by_role("button", name="Moby-Dick").click()
+    expect(page.get_by_role("article", name="moby-dick.tinygpt").locator("[data-pace]")).to_contain_text("letters")
 
 
 @pytest.mark.slow

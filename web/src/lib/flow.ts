@@ -166,7 +166,7 @@ export function layout(stops: Stop[], room: number, tall: boolean): Layout {
 function fitted(parts: string[], room: number, { start, end, gap }: Measures): (part: string) => number {
   const weight = (part: string): number => (part === "ngrams" ? 0.75 : part.endsWith(".mlp") ? 0.8 : 1);
   const left = room - start - end - STRIP - gap - LAST - parts.length * (2 * gap + STRIP);
-  const unit = Math.max(84, Math.min(190, left / parts.reduce((sum, part) => sum + weight(part), 0)));
+  const unit = Math.max(66, Math.min(190, left / parts.reduce((sum, part) => sum + weight(part), 0)));
   return (part) => Math.round(weight(part) * unit);
 }
 

@@ -81,6 +81,11 @@ export class Inside {
     this.unexplained = true;
   }
 
+  /** One that is not there is taken for the last. */
+  chooseHead(layer: number, head: number): void {
+    [this.layer, this.head, this.shading, this.part] = [layer, head, "attention", `blocks.${layer}.attn`];
+  }
+
   /** Find out which letters mattered to the guess behind the chosen one. */
   async matter(): Promise<void> {
     const calls = this.calls();

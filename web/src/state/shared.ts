@@ -1,5 +1,6 @@
 // What all parts of the page share, by context. They read the run and call it; none can assign its state.
 import { createContext } from "svelte";
+import type { Lessons } from "./lessons.svelte";
 import type { Run } from "./run.svelte";
 import type { Setup } from "./setup.svelte";
 import type { Writing } from "./writing.svelte";
@@ -10,6 +11,7 @@ interface Shared {
   run: RunView;
   setup: Setup; // of the next run
   writing: Writing;
+  lessons: Lessons;
 }
 
 export const [shared, share] = createContext<Shared>();

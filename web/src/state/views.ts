@@ -23,6 +23,8 @@ export const VIEWS = {
   verify: "models",
   share: "models",
   model: "models",
+  class: "models",
+  lesson: "play",
 } as const satisfies Record<string, Place>;
 
 export type View = keyof typeof VIEWS;
@@ -39,15 +41,12 @@ export const VIEW_PARTS: Record<View, () => Promise<{ default: Component }>> = {
   verify: () => import("../verify/Verify.svelte"),
   share: () => import("../share/Share.svelte"),
   model: () => import("../share/HubModel.svelte"),
+  class: () => import("../classroom/Classroom.svelte"),
+  lesson: () => import("../classroom/LessonView.svelte"),
 };
 
 /** The first screen where the address names none. */
 export function viewIn(hash: string): View {
   const name = hash.slice(1).split(/[?=]/)[0]!;
   return Object.hasOwn(VIEWS, name) ? (name as View) : "home";
-}
-
-/** What an address says of a run's settings. */
-export function settingsIn(hash: string): string {
-  return viewIn(hash) === "train" ? (hash.split("?")[1] ?? "") : "";
 }
