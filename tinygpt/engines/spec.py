@@ -16,6 +16,7 @@ from tinygpt.core.config import RunConfig
 from tinygpt.core.engine.contract import Player
 from tinygpt.core.engine.machine import Machine
 from tinygpt.core.engine.program_engine import ProgramEngine
+from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.ops.op import Op, Tensor, bits_float, elements
 from tinygpt.core.plan.cpu.lowering import COMPACT, Lowered
 from tinygpt.engines.base import Base, State, flat_bytes, terminal_engine
@@ -120,6 +121,24 @@ class SpecPlayer(Player):
                 if self.after is not None:
                     self.after(mode, op)
         return times
+
+
+def named_engine(
+    config: RunConfig,
+    state: State | None = None,
+    base: Base | None = None,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    compile: bool = False,
+    threads: int | None = None,
+) -> ProgramEngine:
+    """The engine as the command line asks for it. NumPy decides how many threads its products take."""
+    if device not in ("auto", "cpu"):
+        raise TinyGPTError(f"the specification is NumPy's, on the CPU, not on '{device}'; use --engine torch for that")
+    if precision not in ("auto", "float32", "float64"):
+        raise TinyGPTError(f"the specification computes in float32 or float64, not in {precision}")
+    return spec_engine(config, state, base, dtype=np.float64 if precision == "float64" else np.float32)
 
 
 def spec_engine(
