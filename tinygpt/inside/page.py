@@ -21,11 +21,16 @@ LARGEST_IMAGE = 512  # rows, and columns, of a tensor's picture
 
 
 def page_of(look: Look) -> str:
-    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("look.css", "look.js"))
-    data = json.dumps(packed(look), allow_nan=False).replace("<", "\\u003c")
+    return filled("look", packed(look))
+
+
+def filled(name: str, values: dict[str, Any]) -> str:
+    """The page of that name with its style, its script and what it shows."""
+    style, script = ((HERE / f"{name}.{suffix}").read_text(encoding="utf-8") for suffix in ("css", "js"))
+    data = json.dumps(values, allow_nan=False).replace("<", "\\u003c")
     parts = {"style": style, "script": script, "data": data}
     parts |= {"style_hash": hash_of(style), "script_hash": hash_of(script)}
-    template = (HERE / "look.html").read_text(encoding="utf-8")
+    template = (HERE / f"{name}.html").read_text(encoding="utf-8")
     return re.sub(r"\{(\w+)\}", lambda place: parts[place[1]], template)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
@@ -16,12 +16,15 @@ from tinygpt.cli.commands.program_memory import show_memory
 from tinygpt.cli.options import option
 from tinygpt.cli.output import Output, size_of
 from tinygpt.core.config import RunConfig
+from tinygpt.core.engine.contract import run_now
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.models.programs import LOOKING, all_modes, step_modes
 from tinygpt.core.ops.op import Op, Program, Tensor, bits_float
 from tinygpt.core.passes import FUSE, OPTIONAL, optional_passes
 from tinygpt.core.plan.cpu.lowering import Lowered
 from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset
+from tinygpt.disk.atomic import replacing
+from tinygpt.disk.files import faults_of
 
 EXAMPLES = """Examples:
 
@@ -29,6 +32,7 @@ EXAMPLES = """Examples:
   tinygpt program small                          every op of a step, with its cost
   tinygpt program small --memory                 where each tensor is, and whose place it takes
   tinygpt program huge --plot memory.png         tensors over time
+  tinygpt program small --html step.html --time  a page: click an op, see its formula, sources and time
   tinygpt program small --mode decode --json     one program as data
   tinygpt program small --passes none            as the model's text has it: nothing fused
   tinygpt program small --gpu                    what runs on a GPU, and its buffers
@@ -73,6 +77,12 @@ def program(
     plot: Annotated[
         Path | None, option("--plot", help="draw the memory map to this file (.png, .svg, .pdf)", panel=options.OUTPUT)
     ] = None,
+    html: Annotated[
+        Path | None, option("--html", help="the step as one page to click through, in this file", panel=options.OUTPUT)
+    ] = None,
+    time: Annotated[
+        bool, option("--time", help="with --html: how long each op takes here, natively", panel=options.OUTPUT)
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """The step as data: every op with its shapes, bytes and FLOPs, and the arena's map."""
@@ -84,8 +94,8 @@ def program(
         raise TinyGPTError(f"--passes is all or none, not '{passes}'; to leave out some, say --without {some}")
     left_out = optional_passes(FUSE if passes == "none" else without or "")
     if gpu or adapter is not None:
-        if plot is not None or memory:
-            raise TinyGPTError("--plot and --memory show the CPU's arena and do not go with --gpu")
+        if plot is not None or memory or html is not None:
+            raise TinyGPTError("--plot, --html and --memory show the CPU's arena and do not go with --gpu")
         show_for_gpu(Output(json=json), name, mode, config, adapter, left_out)
         return
     window = config.model.ctx + 1  # texts of the least length
@@ -98,8 +108,19 @@ def program(
         from tinygpt.plots import save_memory_map
 
         save_memory_map(plot, f"{name}: memory of the {mode} program", lowered.plan, mode)
+    if html is not None:
+        write_page(
+            html,
+            f"A training step of {name}" if mode == "train" else f"{name}: {mode}",
+            mode,
+            lowered,
+            timed(config, mode, left_out) if time else None,
+        )
     if json:
         typer.echo(jsonlib.dumps(as_data(name, mode, lowered)))
+        return
+    if html is not None:
+        output.say(f"The step is in {html}.")
         return
     if memory:
         show_memory(output, mode, lowered)
@@ -108,6 +129,36 @@ def program(
     show_arena(output, mode, lowered)
     if plot is not None:
         output.say(f"\nThe memory map is in {plot}.")
+
+
+class Timed(NamedTuple):
+    milliseconds: list[float]  # of each op
+    device: str
+
+
+def timed(config: RunConfig, mode: str, without: tuple[str, ...]) -> Timed:
+    """The median of each op's times, natively."""
+    from statistics import median
+
+    from tinygpt.bench.profile import REPEATS, WARM_UP
+    from tinygpt.bench.workload import Run
+    from tinygpt.engines.native import native_engine
+
+    engine = native_engine(config)
+    engine.memory.without = without
+    Run(config, engine).advance(WARM_UP)
+    passes = [run_now(engine.memory.clock(mode)) for _ in range(REPEATS)]
+    device = engine.describe()
+    run_now(engine.close())
+    return Timed([1000 * median(row[1] for row in rows) for rows in zip(*passes, strict=True)], device)
+
+
+def write_page(path: Path, title: str, mode: str, lowered: Lowered, times: Timed | None) -> None:
+    from tinygpt.inside.step import step_page
+
+    page = step_page(title, mode, lowered, times.milliseconds if times else [], times.device if times else "")
+    with faults_of(path, "write"), replacing(path) as partial:
+        partial.write_text(page, encoding="utf-8")
 
 
 def show_for_gpu(
