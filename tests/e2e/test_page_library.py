@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from page_helpers import OpenPage, check, click, offer_of, press, show, step, stop, wait_for_step
+from page_helpers import OpenPage, check, click, offer_of, press, show, step, stop, wait_for_step, your_model
 from page_toy import TINY, assert_same_model, finish, go_on_from_there, go_on_with, untrained, wait_until_kept
 from playwright.sync_api import Locator, Page, expect
 
@@ -18,6 +18,7 @@ from tinygpt.engines.native import native_engine
 from tinygpt.store.formats import load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page-kept")
+FREE = "async () => !(await navigator.locks.query()).held.some(({ name }) => name.startsWith('tinygpt-run'))"
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 
 
@@ -110,10 +111,17 @@ def test_a_run_is_gone_on_with_in_one_tab_at_a_time(open_page: OpenPage, tmp_pat
     go_on_with(page, untrained(tmp_path / "toy", TINY.replace(steps=1_000_000)))
     wait_until_kept(page)
     at = stop(page)
-    page.reload()
-    other = page.context.new_page()
-    other.goto(page.url)
+    page.reload()  # the model is this tab's again, without a click
+    expect(your_model(page)).to_contain_text(f"numbers, step {at:,}, kept in this browser")
+    show(page, "inside")
+    expect(page.locator("[data-inside=step]")).to_have_text(f"toy, step {at:,}")
+    show(page, "train")
+    expect(offer_of(page)).to_contain_text(f"Continue toy, step {at:,}")
+    address = page.url
+    page.goto("about:blank")
+    page, other = page.context.new_page(), page.context.new_page()
     for tab in (page, other):
+        tab.goto(address)
         expect(offer_of(tab)).to_contain_text(f"Continue toy, step {at:,}")
     go_on_from_there(page)
     wait_for_step(page, at + 100)
@@ -127,7 +135,8 @@ def test_a_run_is_gone_on_with_in_one_tab_at_a_time(open_page: OpenPage, tmp_pat
         expect(more(shelved(other, "toy")).get_by_role("button", name=name)).to_be_disabled()
     reached = stop(page)
     wait_until_kept(page)
-    page.goto("about:blank")
+    page.close()
+    other.wait_for_function(FREE)
     show(other, "train")
     show(other, "models")
     click(shelved(other, "toy").get_by_role("button", name="Open"))

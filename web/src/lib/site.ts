@@ -13,9 +13,10 @@ export const site = { ...facts, corpus: corpus!, larger: larger! };
 /** Texts of the site's own, and those of questions and answers. */
 export const siteTexts: SiteCorpus[] = [...facts.corpora, ...facts.tasks];
 
-/** What a text is called where people read: a task's name is for commands. */
+/** What a text is called in a sentence: of the site's own the title without what it holds, as "Shakespeare". */
 export function titleOf(textName: string): string {
-  return isTask(textName) ? (siteTexts.find(({ name }) => name === textName)?.title ?? textName) : textName;
+  const ours = siteTexts.find(({ name, title }) => title === textName || (name === textName && isTask(name)));
+  return ours ? ours.title.split(",")[0]! : textName;
 }
 
 export function knob(section: Knob["section"], name: string): Knob {

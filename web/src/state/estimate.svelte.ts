@@ -84,7 +84,8 @@ function kept(): Steps {
 /** Milliseconds of a step on our machine; where a size was not measured there, by what its steps compute. */
 function usual(preset: string, engine: EngineName): number {
   const points = site.speeds.find((speed) => speed.engine === engine)!.points;
-  const [nearest, ms] = points.find(([name]) => name === preset) ?? points.at(-1)!;
+  const away = ([name]: [string, number]): number => Math.abs(Math.log(work(name) / work(preset)));
+  const [nearest, ms] = points.reduce((best, point) => (away(point) < away(best) ? point : best));
   return (ms * work(preset)) / work(nearest);
 }
 

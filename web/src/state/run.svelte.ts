@@ -3,9 +3,10 @@ import { untrack } from "svelte";
 import { isTask, safeName } from "../lib/bytes";
 import { NotServed } from "../lib/fetched";
 import { capital, count, inWords, sentence } from "../lib/format";
+import { remembered } from "../lib/lasting";
 import { knob, site, titleOf } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
-import type { Life, Scale, StopReason, TrialEvent } from "../worker/protocol";
+import type { Life, Origins, Scale, StopReason, TrialEvent } from "../worker/protocol";
 import type { Publishing } from "../worker/publishing";
 import { Gone } from "../worker/remote";
 import { Inside } from "./inside.svelte";
@@ -39,7 +40,7 @@ export class Run extends Readings {
   notice = $state.raw<Notice | null>(null);
   savedAt = $state<number | null>(null); // the step of the current model that a file has; `keptAt`: that the browser's storage has
   private readonly calls = (): Calls | null => this.connection?.calls ?? null;
-  readonly library = new Library(this.calls, () => this.model !== null || this.busy);
+  readonly library = new Library(this.calls, () => (this.model !== null && !this.restored) || this.busy);
   readonly inside = new Inside(this.calls, () => this.model?.file ?? null);
   readonly hub = new Hub(this.calls);
   readonly estimate = new Estimate(this.calls);
@@ -57,6 +58,7 @@ export class Run extends Readings {
   private connection: Connection | null = null;
   private patience: ReturnType<typeof setTimeout> | undefined;
   private began = 0; // when the run did
+  private restored = false; // the model came by itself, after a reload, and nothing was done with it yet
   private asking = 0; // questions that are not answered yet
   private readonly replaced: (() => void)[] = []; // what is done when another model arrives
 
@@ -114,6 +116,7 @@ export class Run extends Readings {
     this.timed = null;
     this.notice = null;
     this.library.problem = "";
+    this.restored = false;
     this.inside.renew();
     for (const forget of this.replaced) forget();
   }
@@ -131,6 +134,7 @@ export class Run extends Readings {
     try {
       this.capabilities = await calls.capabilities();
       clearTimeout(this.patience);
+      await this.restore(calls);
       this.happen({ type: "ready" });
       this.library.refresh();
     } catch (error) {
@@ -139,6 +143,18 @@ export class Run extends Readings {
       this.complain(sentence((error as Error).message));
       this.happen({ type: "died" });
     }
+  }
+
+  /** After a reload: the model that this tab had, as it was kept. */
+  private async restore(calls: Calls): Promise<void> {
+    const run = remembered();
+    const checked = run && this.model === null ? await calls.take({ run }).catch(() => null) : null;
+    if (!checked?.kept) return;
+    const { notice } = this;
+    this.receive(checked);
+    this.notice = notice; // why it was lost, where it was
+    this.library.offerAgain();
+    this.restored = true;
   }
 
   private connected(): Calls {
@@ -267,6 +283,11 @@ export class Run extends Readings {
   published(repo: string, licence: string): Promise<Publishing> {
     const { file } = this.model!;
     return this.connected().published({ repo, title: this.plainTitle, licence, ...(file ? { file } : {}) });
+  }
+
+  /** What of a text is also in the one that the model learned from. */
+  async origins(text: string, { text: corpus, name }: Learnt, valFraction: number): Promise<Origins | null> {
+    return (await this.calls()?.trace({ text: new TextEncoder().encode(text), corpus, name, valFraction })) ?? null;
   }
 
   /** The proof of a run that is kept. */
@@ -458,6 +479,7 @@ export class Run extends Readings {
     this.ended = null;
     const text = going ? (this.model?.text ?? null) : null;
     this.model = { title, parameters, config, step: this.step, file: null, run, text, learnt, base };
+    this.restored = false;
     this.happen({ type: "started" });
     this.library.withdraw();
     void navigator.storage?.persist?.();

@@ -1,7 +1,8 @@
 // What is kept of the run in the worker: it takes note of core's events, and writes them with the checkpoints.
 import { Smoothed } from "../lib/curve.ts";
 import { type CoreEvent, type Json, type Meta, parse, type Point } from "../generated/protocol.ts";
-import type { Folder, Log, Order, Shelf } from "./shelf.ts";
+import type { Folder, Log, Order } from "./folder.ts";
+import type { Shelf } from "./shelf.ts";
 
 /** What a run goes on from, as far as its loss depends on it: its length then, and what its model remembers. */
 export interface Past {

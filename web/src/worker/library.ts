@@ -2,7 +2,8 @@
 import { safeName } from "../lib/bytes.ts";
 import { downloadZip } from "client-zip";
 import type { Reopened } from "../storage/keeper.ts";
-import type { Folder, Shelf, Stored } from "../storage/shelf.ts";
+import type { Folder, Stored } from "../storage/folder.ts";
+import type { Shelf } from "../storage/shelf.ts";
 import { type CoreEvent, type Difference, type Json, type Meta, parse } from "../generated/protocol.ts";
 import { ModelFile, type Reader } from "./modelfile.ts";
 import type { CheckedFile, Damaged, Library, Shelved } from "./protocol.ts";
