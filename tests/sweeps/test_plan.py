@@ -7,6 +7,7 @@ import pytest
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import preset
 from tinygpt.sweeps import Axis, Plan, Result, edge_notes, standings
+from tinygpt.sweeps.plan import LEARNING_RATES
 from tinygpt.sweeps.results import DIVERGED, FAILED, FINISHED
 from tinygpt.sweeps.sweeping import sweep
 
@@ -192,3 +193,17 @@ def test_a_plan_that_cannot_be_is_one_clear_sentence(plan, sentence):
     with pytest.raises(TinyGPTError) as raised:
         plan.check()
     assert sentence in str(raised.value)
+
+
+def test_rates_scale_every_learning_rate_of_a_recipe():
+    plan = Plan(over=(Axis("rates", (0.5, 1.0, 2.0)),), preset="tiny", recipe="modern")
+    plan.check()
+    usual = plan.config({"rates": 1.0}).train
+    assert usual == plan.config({}).train
+    for factor in (0.5, 2.0):
+        train = plan.config({"rates": factor}).train
+        for name in LEARNING_RATES:
+            assert getattr(train, name) == pytest.approx(factor * getattr(usual, name), rel=1e-6)
+        assert (
+            train.replace(lr=usual.lr, min_lr=usual.min_lr, matrix_lr=usual.matrix_lr, ngram_lr=usual.ngram_lr) == usual
+        )

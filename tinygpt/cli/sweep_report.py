@@ -10,11 +10,12 @@ from rich.table import Table
 
 from tinygpt.cli.output import Output
 from tinygpt.cli.sweep_settings import SweepSettings
+from tinygpt.core.config import TrainConfig
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.presets import DEFAULT_RECIPE
 from tinygpt.jobs.texts import Texts
 from tinygpt.sweeps.folder import SweepFolder
-from tinygpt.sweeps.plan import PRESET, RECIPE, SEED, Plan, described, shown
+from tinygpt.sweeps.plan import LEARNING_RATES, PRESET, RATES, RECIPE, SEED, Plan, described, shown
 from tinygpt.sweeps.results import FAILED, Result, Standing, edge_notes, standings
 
 
@@ -63,7 +64,7 @@ def report(output: Output, settings: SweepSettings, folder: SweepFolder, results
     ranked = standings(results)
     best = ranked[0]
     found = math.isfinite(best.loss)
-    notes = edge_notes(plan.over, best) if found else []
+    notes = edge_notes(plan.over, best) + rate_notes(plan) if found else []
     save_sweep_picture(folder.picture, f"{folder.path.resolve().name}: {settings.data.title()}", plan, results)
     output.console.print(table_of(plan, ranked))
     output.say()
@@ -123,8 +124,30 @@ def number(loss: float) -> str:
     return f"{loss:.4f}" if math.isfinite(loss) else "–"
 
 
+def rate_notes(plan: Plan) -> list[str]:
+    """Where one of two rates was varied and the other was not."""
+    names = [axis.name for axis in plan.over]
+    matrices = plan.config(plan.candidates()[0]).train
+    if "lr" not in names or matrices.optimizer != "muon" or "matrix_lr" in (*names, *plan.fixed):
+        return []
+    return [
+        f"lr is the rate of embeddings, norms and biases here; the matrices kept theirs, matrix_lr "
+        f"{matrices.matrix_lr:g}. --over {RATES}=0.5,1,2 varies all rates of the recipe together"
+    ]
+
+
+def rates_of_recipe(train: TrainConfig) -> list[str]:
+    """Of all learning rates those that the run has a use for."""
+    unused = [] if train.optimizer == "muon" else ["matrix_lr"]
+    unused += [] if train.schedule == "cosine" else ["min_lr"]
+    return [name for name in LEARNING_RATES if name not in unused]
+
+
 def command(settings: SweepSettings, best: Standing) -> str:
     values = {**settings.plan.fixed, **best.settings}
+    if values.pop(RATES, 1.0) != 1.0:
+        train = settings.plan.config(best.settings).train
+        values |= {name: getattr(train, name) for name in rates_of_recipe(train)}
     recipe = values.pop(RECIPE, settings.plan.recipe)
     preset = {PRESET: values.pop(PRESET, settings.plan.preset)} | ({} if recipe == DEFAULT_RECIPE else {RECIPE: recipe})
     texts = {"data": settings.data.name, "file": settings.data.file}

@@ -14,7 +14,7 @@ from tinygpt.core.presets import DEFAULT_PRESET, DEFAULT_RECIPE, preset
 from tinygpt.engines.select import EngineChoice, changed
 from tinygpt.jobs.choices import NO_TEXT, DataChoice
 from tinygpt.jobs.settings import TrainSettings, read_tables, table, typed, typed_table
-from tinygpt.sweeps.plan import PRESET, RECIPE, Axis, Plan, Values
+from tinygpt.sweeps.plan import PRESET, RATES, RECIPE, Axis, Plan, Values
 
 TEXT_KEYS = ("data", "validation")
 PLAN_KEYS = {"preset": str, "recipe": str, "halving": int, "whole_text": bool, "fixed": dict, "over": dict}
@@ -118,7 +118,19 @@ def parse_axis(text: str) -> Axis:
         raise TinyGPTError(f"--over takes a setting and values, as in lr=1e-3,3e-3, not '{text}'")
     if name.strip() in (PRESET, RECIPE):
         return Axis(name.strip(), tuple(values))
+    if name.strip() == RATES:
+        return Axis(RATES, tuple(factor_of(value) for value in values))
     section, setting = find_setting(name.strip())
     if section == "sample":
         raise TinyGPTError(f"{setting.name} is about samples, which a sweep does not compare; vary model or training")
     return Axis(setting.name, tuple(parse_value(setting, value) for value in values))
+
+
+def factor_of(text: str) -> float:
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < 1000:
+        raise TinyGPTError(f"rates are factors of the recipe's learning rates, as in rates=0.5,1,2, not '{text}'")
+    return factor

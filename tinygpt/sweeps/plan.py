@@ -14,6 +14,8 @@ from tinygpt.core.models.parameters import parameter_count
 from tinygpt.core.presets import DEFAULT_PRESET, cut_short, preset
 
 PRESET, RECIPE, SEED = "preset", "recipe", "seed"
+RATES = "rates"  # a factor of every learning rate that the recipe has, matrices' and n-gram tables' among them
+LEARNING_RATES = ("lr", "min_lr", "matrix_lr", "ngram_lr")
 MOST_RUNS = 10_000
 SHORTEST = 10  # steps of a run that is to tell a good setting from a bad one
 # Runs with different ones could not be compared.
@@ -72,7 +74,9 @@ class Plan:
     def config(self, settings: Values) -> RunConfig:
         values = {**self.fixed, **settings}
         name, recipe = values.pop(PRESET, self.preset), values.pop(RECIPE, self.recipe)
-        return cut_short(preset(name, recipe, self.train_bytes), values)
+        factor = values.pop(RATES, 1.0)
+        config = cut_short(preset(name, recipe, self.train_bytes), values)
+        return config if factor == 1.0 else config.replace(**scaled_rates(config, factor))
 
     def candidates(self) -> list[Values]:
         """Every combination, seeds apart; the last setting changes fastest."""
@@ -159,6 +163,11 @@ class Plan:
             "fixed": self.fixed,
             "over": {axis.name: list(axis.values) for axis in self.over},
         }
+
+
+def scaled_rates(config: RunConfig, factor: float) -> Values:
+    """To seven digits, as a command states them."""
+    return {name: float(f"{factor * getattr(config.train, name):.7g}") for name in LEARNING_RATES}
 
 
 def described(settings: Values) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tinygpt.core.config import ModelConfig, TrainConfig
-from tinygpt.sweeps.plan import SEED, Axis, Values, key_of, shown
+from tinygpt.sweeps.plan import RATES, SEED, Axis, Values, key_of, shown
 
 FINISHED, EARLY, DIVERGED, FAILED = "finished", "early-stop", "diverged", "failed"
 
@@ -116,5 +116,7 @@ def edge_notes(over: Sequence[Axis], best: Standing) -> list[str]:
 
 
 def bounds_of(name: str) -> tuple[float, ...]:
-    """Of a setting's values: nothing lies beyond."""
+    """Of a setting's values: nothing lies beyond. Of a factor there are none."""
+    if name == RATES:
+        return ()
     return next((field.low, field.high) for field in (*ModelConfig.FIELDS, *TrainConfig.FIELDS) if field.name == name)
