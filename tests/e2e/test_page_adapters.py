@@ -19,10 +19,11 @@ from page_helpers import (
     show,
     stat,
     step,
+    stop,
     wait_for_step,
     your_model,
 )
-from page_toy import TEXT, TINY, go_on_from_there, hide, one_thread, wait_until_kept
+from page_toy import TEXT, TINY, go_on_from_there, one_thread, wait_until_kept
 from playwright.sync_api import Locator, Page, expect
 from test_page_inside import HEAR, assert_as_the_terminal_sees_it, heard
 from test_page_library import more
@@ -79,6 +80,9 @@ def teach(page: Page, base: Path, config: RunConfig, engine: str = "wasm") -> No
         page.locator(f"input[name={name}]").fill(str(getattr(config.train, name)))
     expect(page.locator("[data-fact=adapter]")).to_contain_text(f"{trained_count(config):,} numbers learn")
     press(page, "Teach")
+
+
+LONG = 8_000  # steps, so that a run is stopped before they are done, however late that is heard
 
 
 def config_of(base: Path, steps: int, changes: dict[str, float] = CHANGES) -> RunConfig:
@@ -153,17 +157,17 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
 ) -> None:
     file = trained(tmp_path / "toy.tinygpt", 5)
     base = load_tinygpt(file)
-    config = config_of(file, 5000)
+    config = config_of(file, LONG)
     page = open_page()
     teach(page, file, config)
-    wait_for_step(page, 50)
-    hide(page)
+    wait_for_step(page, 1)
+    stop(page)
     wait_until_kept(page)
     page.reload()
     expect(offer_of(page)).to_contain_text("Continue toy taught your own text, step ")
     go_on_from_there(page)
     finished(page)
-    assert step(page) == 5000
+    assert step(page) == LONG
     note = page.locator("[data-stat=validation] .note")
     expect(note).to_have_text(f"base {loss_of_base(config, base):.3f}")
     assert float(stat(page, "validation")) < 1 < float(note.inner_text().removeprefix("base "))
@@ -179,7 +183,7 @@ def test_an_adapter_outlives_a_reload_is_kept_with_its_base_and_works_in_python(
     kept = load_adapter(tmp_path / "whole.safetensors")
     state, progress = uninterrupted(config, base, node)
     assert (
-        kept.run.config == config and kept.run.state.step == 5000 and kept.base_sha256 == weights_sha256(base.state.w)
+        kept.run.config == config and kept.run.state.step == LONG and kept.base_sha256 == weights_sha256(base.state.w)
     )
     assert np.array_equal(kept.run.state.w, state.w)
     assert all(np.array_equal(kept.run.state.slots[name], state.slots[name]) for name in ("m", "v"))
