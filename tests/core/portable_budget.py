@@ -31,7 +31,7 @@ for flops, seconds in ((1e6, 10), (2e9, 20), (1e11, 20)):
     async def opened(run, clock=clock, flops=flops):
         return ClockedEngine(run, clock, flops)
 
-    asked = Asked(facts, 5000, sizes(), {}, 320)
+    asked = Asked(facts, 5000, sizes(), {}, 320, 4, 0.05)
     survey = Survey(asked, opened, clock.now, clock.now() + seconds)
     try:
         option = contract.run_now(survey.choose())

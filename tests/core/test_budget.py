@@ -6,7 +6,7 @@ import pytest
 from clocked import Clock, ClockedEngine, ClockedHost
 
 from tinygpt.core.advice import choose
-from tinygpt.core.advice.choose import DROPOUTS, FEWEST_STEPS, MARGIN, VALIDATED_BYTES, Asked, Survey
+from tinygpt.core.advice.choose import DROPOUTS, FEWEST_STEPS, MARGIN, SOME, VALIDATED_BYTES, Asked, Survey
 from tinygpt.core.advice.hardness import LEARNED, hardness
 from tinygpt.core.advice.law import FLOOR, STEEPEST, Law, Laws, TextFacts, end_loss, known_size, predict
 from tinygpt.core.advice.pace import MOST, Pace
@@ -48,8 +48,8 @@ class Machine:
         self.opened.append(ClockedEngine(run, self.clock, self.flops, **kind))
         return self.opened[-1]
 
-    def survey(self, seconds, text=TEXT, names=None, val_bytes=10**5, **stated):
-        asked = Asked(text, val_bytes, names or list(LAW.sizes), stated, 320)
+    def survey(self, seconds, text=TEXT, names=None, val_bytes=10**5, samples=SOME, **stated):
+        asked = Asked(text, val_bytes, names or list(LAW.sizes), stated, 320, *samples)
         return Survey(asked, self.open, self.clock.now, self.clock.now() + seconds)
 
 
@@ -106,6 +106,15 @@ def test_a_slow_machine_shows_shorter_samples_before_it_shows_fewer(byte, frame,
     assert [event["step"] for event in told if in_film(event["step"])] == film
     assert len(told) == len(film) + samples + 1 and told[-1]["step"] == steps
     assert all(len(event["text"]) <= max(option.frame, option.sampled) for event in told[:-1])
+    assert machine.clock.now() <= survey.deadline
+
+
+def test_who_watches_sees_another_text_every_second():
+    machine = Machine(1e11, byte=0.0004)
+    survey = machine.survey(60, names=["small"], samples=(60, 0.1))
+    option = run_now(survey.choose())
+    _, host = trained(machine, option, survey.deadline)
+    assert 50 < len(host.of("sample")) < 75 and 100 < option.sampled <= 320
     assert machine.clock.now() <= survey.deadline
 
 

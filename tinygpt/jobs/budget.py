@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tinygpt.core.advice.choose import Asked, Option, Survey, sizes
+from tinygpt.core.advice.choose import SOME, Asked, Option, Survey, sizes
 from tinygpt.core.advice.facts import verdict
 from tinygpt.core.advice.hardness import hardness
 from tinygpt.core.advice.law import RECIPE, TextFacts
@@ -98,7 +98,7 @@ def foresee(
         device = engine.describe()
         return engine
 
-    request = Asked(text, len(texts.val), names, asked.stated, settings.sample.tokens)
+    request = Asked(text, len(texts.val), names, asked.stated, settings.sample.tokens, *SOME)
     survey = Survey(request, opened, time.perf_counter, deadline, measured)
     best = run_now(survey.choose())
     chosen = replace(settings, preset=best.preset, recipe=RECIPE, run=best.run, engine=choice)

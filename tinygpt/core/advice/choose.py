@@ -32,9 +32,9 @@ WORSE = 1.03  # a size that is predicted this much worse than the best so far is
 APART = 0.01  # of a loss: sizes that are predicted closer together are as good as each other, the law being 3 % off
 VALIDATED_BYTES = 32768  # of a validation, at least: less would leave too much to chance
 VALIDATIONS, VALIDATED_SHARE = 10, 0.1  # so many on the way, unless they would take more than this share of the time
-# The film's frames and up to so many samples besides take this share of the time. On slow machines both are shorter,
-# down to so many bytes, before samples are fewer; frames are never fewer.
-SAMPLES, SAMPLED_SHARE, SHORTEST_SAMPLE, SHORTEST_FRAME = 4, 0.05, 40, 8
+# On slow machines samples and the film's frames are shorter, down to so many bytes, before samples are fewer; frames
+# are never fewer.
+SHORTEST_SAMPLE, SHORTEST_FRAME = 40, 8
 SAVED_PER_SECOND = 2e8  # bytes: what a disk is trusted with. A validation may leave two checkpoints.
 FEWEST_STEPS = 20  # of which anything can be foretold
 SHORTER = 0.8  # where a text would only be learned by heart, runs that are shorter by this factor are considered
@@ -48,8 +48,10 @@ Option = namedtuple(
     "Option", ("preset", "run", "prediction", "speed", "aside", "end", "all_steps", "sampled", "frame", "film")
 )
 # text: its TextFacts; names: presets to choose from, smallest first; stated: settings that are not to
-# be chosen; sample_bytes: the length of a sample.
-Asked = namedtuple("Asked", ("text", "val_bytes", "names", "stated", "sample_bytes"))
+# be chosen; sample_bytes: the length of a sample; samples: so many are wanted on the way, besides the film's frames,
+# and may take that share of the time with them.
+Asked = namedtuple("Asked", ("text", "val_bytes", "names", "stated", "sample_bytes", "samples", "share"))
+SOME = 4, 0.05  # samples and their share, for who looks now and then
 
 
 def sizes() -> "list[str]":
@@ -91,7 +93,7 @@ def fitted(name: str, run: "RunConfig", speed: "Speed", seconds: float, asked: A
     each = validation + 2 * saving
     validations = min(VALIDATIONS, max(0, int(VALIDATED_SHARE * left / each)))
     frames = frames_until(max(0, int(left / speed.step)))
-    frame, samples, sampled = samples_within(SAMPLED_SHARE * left, frames, speed.byte, asked)
+    frame, samples, sampled = samples_within(asked.share * left, frames, speed.byte, asked)
     aside = validations * each + samples * sampled * speed.byte
     film = frames * frame * speed.byte
     all_steps = int((left - film - aside) / speed.step)
@@ -126,7 +128,7 @@ def samples_within(seconds: float, frames: int, byte: float, asked: Asked) -> tu
     affordable = int(seconds / max(byte, 1e-9))
     frame = min(FRAME_BYTES, asked.sample_bytes, max(SHORTEST_FRAME, affordable // frames))
     affordable = max(0, affordable - frames * frame)
-    samples = min(SAMPLES, affordable // min(SHORTEST_SAMPLE, asked.sample_bytes))
+    samples = min(asked.samples, affordable // min(SHORTEST_SAMPLE, asked.sample_bytes))
     return frame, samples, min(asked.sample_bytes, affordable // samples) if samples else 0
 
 

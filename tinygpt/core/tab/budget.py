@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tinygpt.core.config import RunConfig
 
 
+# Who watches sees another text about once a second, up to so many of them, and this share of the time goes into them.
+REWRITTEN, MOST_SAMPLES, WATCHED = 1.0, 120, 0.08
+
+
 class Stopped(Exception):
     """The page does not want it any more."""
 
@@ -65,7 +69,9 @@ class Budget:
                 if worker.stopping():
                     raise Stopped
 
-            asked = Asked(text, self.val_bytes, self.names, self.stated, SampleConfig().tokens)
+            samples = min(MOST_SAMPLES, int(self.seconds / REWRITTEN))
+            length = SampleConfig().tokens
+            asked = Asked(text, self.val_bytes, self.names, self.stated, length, samples, WATCHED)
             survey = Survey(asked, opened, worker.now, began + self.seconds, told)
             best = await survey.choose()
         except Stopped:

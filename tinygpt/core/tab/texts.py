@@ -149,7 +149,7 @@ def advice(request: str) -> str:
         if asked.get("timed"):
             held_out = asked["changes"].get("val_fraction", TrainConfig().val_fraction)
             training = train_bytes(asked["bytes"], held_out)
-            runs_for(Asked(TextFacts(training, USUAL), asked["bytes"] - training, sizes(), {}, 0))
+            runs_for(Asked(TextFacts(training, USUAL), asked["bytes"] - training, sizes(), {}, 0, 0, 0.0))
             return json.dumps([in_labels(sentence) for sentence in found])
         config = run_of(asked, asked.get("config"), asked.get("lora"))
         training = train_bytes(asked["bytes"], config.train.val_fraction)
