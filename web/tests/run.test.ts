@@ -249,7 +249,7 @@ describe("what is kept and what is not saved", () => {
     expect(worker.asked("delete")).toBe("a-run");
     expect([run.model?.run, run.unsaved]).toEqual([null, true]);
     const delivered: string[] = [];
-    void run.save((_, name) => delivered.push(name));
+    void run.files.save((_, name) => delivered.push(name));
     await worker.answer("save", file("tiny, step 20.tinygpt", 20));
     expect(delivered).toEqual(["tiny, step 20.tinygpt"]);
     expect(run.unsaved).toBe(false);

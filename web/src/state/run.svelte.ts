@@ -1,17 +1,17 @@
 // The page's one line to the worker: what it does with its model, what it reported, and what the user asked of it.
 import { untrack } from "svelte";
-import { isTask, safeName } from "../lib/bytes";
+import { isTask } from "../lib/bytes";
 import { NotServed } from "../lib/fetched";
 import { capital, count, inWords, sentence } from "../lib/format";
 import { remembered } from "../lib/lasting";
 import { knob, site, titleOf } from "../lib/site";
 import type { Capabilities, Changes, CheckedFile, Doubt, Ended, Failure, RunEvent, SavedFile, Start, Started } from "../worker/protocol";
-import type { Life, Origins, Scale, StopReason, TrialEvent } from "../worker/protocol";
-import type { Publishing } from "../worker/publishing";
+import type { Origins, StopReason, TrialEvent } from "../worker/protocol";
 import { Gone } from "../worker/remote";
 import { Inside } from "./inside.svelte";
 import { Estimate } from "./estimate.svelte";
 import { Facts } from "./facts.svelte";
+import { Files } from "./files";
 import { Hub } from "./hub.svelte";
 import type { Learnt, Machine, Means, Model, Notice, Order } from "./kinds";
 import { Library } from "./library.svelte";
@@ -45,6 +45,13 @@ export class Run extends Readings {
   readonly hub = new Hub(this.calls);
   readonly estimate = new Estimate(this.calls);
   readonly facts = new Facts(this.calls);
+  readonly files = new Files({
+    model: () => this.model!,
+    calls: () => this.connected(),
+    saved: (step) => (this.savedAt = step),
+    hush: () => (this.notice = null),
+    refuse: (error) => this.refuse(error),
+  });
   /** How often a model arrived: from a file, or at the end of a run. */
   arrivals = $state(0);
   /** How the run of the current model has ended, if it was one of this tab, and how long it took. */
@@ -246,76 +253,9 @@ export class Run extends Readings {
     void this.calls()?.stop();
   }
 
-  async save(deliver: (bytes: Uint8Array<ArrayBuffer>, name: string) => void): Promise<void> {
-    try {
-      const { bytes, name, step } = this.model?.file ?? (await this.connected().save());
-      deliver(bytes, this.model?.file ? name : this.fileName(name, step));
-      this.savedAt = step;
-    } catch (error) {
-      this.refuse(error);
-    }
-  }
-
-  /** By the model's title; of adapters it says that they are only a part. */
-  private fileName(name: string, step: number): string {
-    const title = safeName(this.model?.title.replace(/\.(tinygpt|safetensors)$/, "") ?? "");
-    return `${title}${this.model?.base ? ", adapter only" : ""}, step ${step}${name.slice(name.lastIndexOf("."))}`;
-  }
-
-  /** The model as a page of one file; adapters are merged into what they are for. */
-  page(prompt: string): Promise<{ name: string; blob: Blob }> {
-    const { file } = this.model!;
-    return this.connected().page({ title: this.plainTitle, prompt, ...(file ? { file } : {}) });
-  }
-
-  /** What the model is called, without the end of a file's name. */
-  private get plainTitle(): string {
-    return this.model!.title.replace(/\.(tinygpt|safetensors|html)$/, "");
-  }
-
-  /** What it wrote as it learned, and the curve. */
-  async life(): Promise<Life> {
-    const { file } = this.model!;
-    return { title: this.plainTitle, ...(await this.connected().life(file ? { file } : {})) };
-  }
-
-  /** What the Hub is given of it. */
-  published(repo: string, licence: string): Promise<Publishing> {
-    const { file } = this.model!;
-    return this.connected().published({ repo, title: this.plainTitle, licence, ...(file ? { file } : {}) });
-  }
-
   /** What of a text is also in the one that the model learned from. */
   async origins(text: string, { text: corpus, name }: Learnt, valFraction: number): Promise<Origins | null> {
     return (await this.calls()?.trace({ text: new TextEncoder().encode(text), corpus, name, valFraction })) ?? null;
-  }
-
-  /** The proof of a run that is kept. */
-  capsule(): Promise<{ name: string; blob: Blob }> {
-    return this.connected().share(this.model!.run!);
-  }
-
-  /** Of the current adapters: the model that they are for, or the plain model that the two make; null where that failed. */
-  async part(which: "base" | "merged"): Promise<SavedFile | null> {
-    this.notice = null;
-    const file = this.model?.file;
-    try {
-      return await this.connected().part({ which, ...(file ? { file } : {}) });
-    } catch (error) {
-      this.refuse(error);
-      return null;
-    }
-  }
-
-  /** The current model with parts that count for more, less or nothing; null where that failed. */
-  async scaled(scales: Scale[]): Promise<SavedFile | null> {
-    const file = this.model?.file;
-    try {
-      return await this.connected().scaled({ scales, ...(file ? { file } : {}) });
-    } catch (error) {
-      this.refuse(error);
-      return null;
-    }
   }
 
   /** Ask the current model; one that is in a file only goes to the worker first. Null where there is no answer. */

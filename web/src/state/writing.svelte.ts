@@ -113,7 +113,7 @@ export class Writing {
     this.compare(undefined);
     this.beside = beside;
     const { choices } = this;
-    const file = await this.run.part(which);
+    const file = await this.run.files.part(which);
     if (file && choices === this.choices) this.compare({ name: file.name, arrayBuffer: async () => file.bytes.slice().buffer }, beside);
   }
 
@@ -124,7 +124,7 @@ export class Writing {
     this.changed = scales;
     this.prompt = prompt;
     const { choices } = this;
-    const file = await this.run.scaled(scales);
+    const file = await this.run.files.scaled(scales);
     if (choices !== this.choices) return;
     if (!file) return this.compare(undefined);
     const name = `${this.run.model?.title.replace(/\.(tinygpt|safetensors)$/, "")} ${changesInWords(scales)}`;
