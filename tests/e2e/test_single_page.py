@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from other_browsers import Tab, tab_of
+from page_access import AXE, GRAVE, Scheme
 from playwright.sync_api import Browser, Page, expect
-from test_page_access import AXE, GRAVE, Scheme
 
 import tinygpt
 from tinygpt.store.bundled import named
