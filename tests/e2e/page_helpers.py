@@ -145,9 +145,11 @@ def press(page: Page, name: str) -> None:
 
 
 def wait_for_step(page: Page, least: int) -> None:
+    """Of the run that is under way: while one is planned, the step is still that of the model before."""
     page.wait_for_selector("[data-stat=step]")
     page.wait_for_function(
-        """least => Number(document.querySelector("[data-stat='step'] dd").textContent.replaceAll(",", "")) >= least""",
+        """least => !document.querySelector("[data-phase=planning]") &&
+          Number(document.querySelector("[data-stat='step'] dd").textContent.replaceAll(",", "")) >= least""",
         arg=least,
     )
 
