@@ -1,7 +1,8 @@
 // A step of the rows that a batch picked: an invocation per entry and word of four floats, entries in the order of n.
 //
-// Whoever is the first to name a row sums up what all entries have for it, in their order, and steps it; the others have
-// nothing to do. So no row has two writers, and sums are the same every time.
+// The first entry that names a row sums up what all entries have for it, in their order, and steps it; the others have
+// nothing to do. So no row has two writers, and sums are the same every time. The search takes the time: it compares four
+// entries at a time, and fetches four slopes at a time, so that one fetch does not wait for the other.
 override N: u32;
 override G: u32;
 override W: u32;
@@ -15,8 +16,20 @@ override EPS: f32;
 @group(0) @binding(4) var<storage, read_write> table: array<vec4f>;
 @group(0) @binding(5) var<storage, read_write> squares: array<f32>;
 
-var<workgroup> others: array<i32, 256>;
+const QUADS = 64u;
+var<workgroup> others: array<vec4i, QUADS>;  // the rows of 256 entries
 var<workgroup> parts: array<f32, 256>;
+
+fn row_at(n: u32, number: u32) -> i32 {
+  if (n < N) {
+    return rows[n * G + number];
+  }
+  return -1;
+}
+
+fn slope(n: u32, number: u32, word: u32) -> vec4f {
+  return dy[(n * G + number) * (W / 4u) + word];
+}
 
 @compute @workgroup_size(256)
 fn adagrad_rows(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
@@ -24,31 +37,44 @@ fn adagrad_rows(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_i
   let n = group.x * (256u / words) + lane / words;
   let word = lane % words;
   let number = group.y;
-  var row = -1;
-  if (n < N) {
-    row = rows[n * G + number];
-  }
+  let row = row_at(n, number);
   var is_first = row >= 0;
   var sum = vec4f();
+  var waiting = vec4u();  // entries for this row, the newest first: four are fetched at a time
+  var count = 0u;
   for (var turn = 0u; turn < (N + 255u) / 256u; turn++) {
-    let mine = turn * 256u + lane;
-    others[lane] = -1;
-    if (mine < N) {
-      others[lane] = rows[mine * G + number];
+    if (lane < QUADS) {
+      let first = turn * 256u + 4u * lane;
+      others[lane % QUADS] = vec4i(
+        row_at(first, number), row_at(first + 1u, number), row_at(first + 2u, number), row_at(first + 3u, number));
     }
     workgroupBarrier();
-    for (var j = 0u; j < 256u; j++) {
-      if (others[j] == row && is_first) {
-        let other = turn * 256u + j;
-        if (other < n) {
-          is_first = false;
-        } else {
-          sum += dy[(other * G + number) * words + word];
+    for (var quad = 0u; quad < QUADS; quad++) {
+      let same = others[quad] == vec4i(row);
+      if (any(same) && is_first) {
+        for (var j = 0u; j < 4u; j++) {
+          let other = turn * 256u + 4u * quad + j;
+          if (same[j] && other < n) {
+            is_first = false;
+          } else if (same[j]) {
+            waiting = vec4u(other, waiting.xyz);
+            count += 1u;
+          }
+          if (count == 4u) {
+            sum += slope(waiting.w, number, word);
+            sum += slope(waiting.z, number, word);
+            sum += slope(waiting.y, number, word);
+            sum += slope(waiting.x, number, word);
+            count = 0u;
+          }
         }
       }
     }
     workgroupBarrier();
   }
+  if (count > 2u) { sum += slope(waiting.z, number, word); }
+  if (count > 1u) { sum += slope(waiting.y, number, word); }
+  if (count > 0u) { sum += slope(waiting.x, number, word); }
   parts[lane] = dot(sum, sum);
   var before = 0.0;
   if (is_first) {
