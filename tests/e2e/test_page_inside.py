@@ -94,8 +94,12 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     page.get_by_role("listbox").press("Home")
     page.get_by_role("listbox").press("ArrowRight")
     loss = look.data["losses"][0]
+    apart = max(2 * ENGINES * float(np.abs(one.values).max()) for one in look.tensors if one.name == "logits")
     expect(page.locator("[data-inside=chosen]")).to_have_text(
-        f"“o”, letter 2: the model gave it {percent(np.exp(-loss))} (loss {float(f'{loss:.3g}'):g})."
+        re.compile(
+            rf"“o”, letter 2: the model gave it {percent(np.exp(-loss), apart)} "
+            rf"\(loss {near('{:.3g}', loss, apart)}\)\."
+        )
     )
     lens = look.data["inside"]["lens"]
     layers = checkpoint.config.model.layers
@@ -103,13 +107,13 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
     for row, opinion in zip(
         [*behind, page.locator("[data-inside=next] tr").first], (lens[0][1], lens[-1][1], lens[-1][1]), strict=True
     ):
-        expect(row).to_contain_text(percent(opinion["top"][0][1]))
+        expect(row).to_contain_text(re.compile(percent(opinion["top"][0][1], apart)))
     page.locator(".inside details").evaluate("details => { details.open = true; }")
     page.get_by_label("Head", exact=True).select_option("1")
     page.get_by_role("application").first.press("ArrowLeft")
     weight = look.data["inside"]["attention"][0][1][1][0]
     expect(page.locator("[data-inside=attention]")).to_have_text(
-        f"“o” (byte 1) takes {percent(weight)} from “T” (byte 0)."
+        re.compile(rf"“o” \(byte 1\) takes {percent(weight, apart)} from “T” \(byte 0\)\.")
     )
 
     # Parts that count for less, and tensors: a gradient, and a weight's.
@@ -122,11 +126,17 @@ def test_what_is_seen_inside_is_what_the_terminal_sees(open_page: OpenPage, tmp_
         page.get_by_label("Tensor", exact=True).select_option(name)
         expect(page.locator("[data-changed] b")).to_have_text("Without head 2 of layer 1; the MLP of layer 1 × 0.5.")
         changed = assert_as_the_terminal_sees_it(heard(page, f"tensor?.name === '{name}'"), scaled)
-        norm = float(f"{np.linalg.norm(changed.tensors[-1].values):.3g}")
-        expect(page.locator("[data-inside=tensor]")).to_contain_text(f"norm {norm:g}")
+        norm = float(np.linalg.norm(changed.tensors[-1].values))
+        expect(page.locator("[data-inside=tensor]")).to_contain_text(
+            re.compile(f"norm {near('{:.3g}', norm, ENGINES * norm)}")
+        )
     means = [np.mean(one.data["losses"]) for one in (changed, look)]
-    expect(page.locator("[data-inside=loss]")).to_contain_text(f"mean loss {means[0]:.3f}")
-    expect(page.locator("[data-inside=loss]")).to_contain_text(f"{means[1]:.3f} with all parts on")
+    expect(page.locator("[data-inside=loss]")).to_contain_text(
+        re.compile(f"mean loss {near('{:.3f}', means[0], apart)}")
+    )
+    expect(page.locator("[data-inside=loss]")).to_contain_text(
+        re.compile(f"{near('{:.3f}', means[1], apart)} with all parts on")
+    )
     press(page, "Switch all on again")
 
     # A text that is longer than the context; where it was learnt; one that is too short; a model that is a file only.
@@ -155,7 +165,9 @@ def test_a_small_model_is_there_to_look_into_and_its_layers_can_be_switched_off(
     page.get_by_role("switch", name="layer 2").uncheck()
     now = model.scaled({"blocks.1": 0}).next_bytes(text)[byte]
     shown = page.locator("[data-inside=guess] span").first
-    expect(shown).to_contain_text(f"{chr(byte)} {percent(was[byte])}→ {percent(now)}")
+    expect(shown).to_contain_text(
+        re.compile(f"{re.escape(chr(byte))} {percent(was[byte], 10 * ENGINES)}→ {percent(now, 10 * ENGINES)}")
+    )
     expect(shown).to_be_in_viewport()
     expect(page.get_by_role("button", name="Layer 2, head 1 switched off")).to_be_visible()
 
@@ -245,5 +257,12 @@ def assert_stretches_are_the_terminals(page: Page, source: Locator, val_fraction
     expect(page.locator("[data-inside=origins]")).to_contain_text(f"more than {expected.by_chance} bytes of")
 
 
-def percent(p: float) -> str:
-    return f"{100 * p:.1f} %"
+def near(form: str, value: float, apart: float) -> str:
+    """A pattern of what that number reads like, where another engine's may be so far away and round differently."""
+    texts = [form.format(number) for number in (value - apart, value, value + apart)]
+    return f"(?:{'|'.join(re.escape(f'{float(text):g}') if 'g' in form else re.escape(text) for text in texts)})"
+
+
+def percent(p: float, apart: float) -> str:
+    """The same of a probability, where logits differ so far."""
+    return near("{:.1f} %", 100 * p, 100 * p * apart)
