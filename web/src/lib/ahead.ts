@@ -1,5 +1,6 @@
 // What of the site a browser does not have before it is used: models and texts. The service worker keeps what is fetched.
 import { fetched } from "./fetched.ts";
+import { kernelAddress, kernelsHere } from "./kernels.ts";
 import { siteModels } from "./models.ts";
 import { ROOT } from "./root.ts";
 import { site } from "./site.ts";
@@ -26,8 +27,9 @@ async function isKept(file: string): Promise<boolean> {
   return "caches" in globalThis && (await caches.match(new URL(ROOT + file, location.href))) !== undefined;
 }
 
-/** One after the other; `tell` hears how many are done, and which is next. */
+/** The kernels that runs may need here, then one file after the other; `tell` hears how many are done, and which is next. */
 export async function fetchAhead(files: Wanted[], tell: (done: number, next: string) => void): Promise<void> {
+  for (const kernels of kernelsHere()) await fetched(kernelAddress(kernels).slice(ROOT.length), "the engine", "try again later");
   for (const [done, { name, file }] of files.entries()) {
     tell(done, name);
     await fetched(file, name, "try again later");
