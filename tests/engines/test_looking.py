@@ -28,7 +28,8 @@ from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
 from tinygpt.inside.parts import scaled_weights
-from tinygpt.reference.model import alibi_bias, make_model
+from tinygpt.reference.model import make_model
+from tinygpt.reference.modules import alibi_bias
 
 TEXT = b"to be, or n"
 BASE = preset("tiny").replace(layers=2, d_model=24, heads=3, ctx=32, batch=3)

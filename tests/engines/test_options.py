@@ -21,7 +21,8 @@ from tinygpt.engines.native import native_engine
 from tinygpt.engines.spec import spec_engine
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.engine import TorchEngine
-from tinygpt.reference.model import keep_all, make_model
+from tinygpt.reference.model import make_model
+from tinygpt.reference.modules import keep_all
 
 RELATIVE = 1e-9
 TEXT = np.random.default_rng(0).integers(0, 256, 3000, dtype=np.uint8).tobytes()

@@ -49,7 +49,9 @@ def test_what_has_no_counterpart_is_said(tmp_path):
         return str(caught.value)
 
     modern = MODEL.replace(positions="rotary", qk_norm="on")
-    assert "has no counterpart of positions rotary, qk_norm on; write a .tinygpt or" in fault(modern)
+    assert "has no counterpart of positions rotary, qk_norm on; train with --recipe classic for llama.cpp, or" in fault(
+        modern
+    )
     rows = MODEL.replace(d_model=24)
     assert "scales blocks of 32 numbers, and this model's rows have 24" in fault(rows, dtype="int8")
     assert list(tmp_path.iterdir()) == []

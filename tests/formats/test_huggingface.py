@@ -78,7 +78,7 @@ def test_transformers_generates_and_saves_a_folder_we_read(folder, tmp_path):
     transformers = pytest.importorskip("transformers")
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tokens = model.generate(torch.tensor([list(b"To be")]))[0].tolist()
-    assert bytes(tokens[:5]) == b"To be" and len(tokens) == MODEL.ctx
+    assert bytes(tokens[:5]) == b"To be" and len(tokens) == 5 + MODEL.ctx // 2
     model.save_pretrained(tmp_path)
     assert_same(sample_checkpoint(MODEL), load_huggingface(tmp_path), optimizer=False)
 
@@ -158,13 +158,3 @@ def test_missing_or_broken_parts(folder, tmp_path):
         (target / "config.json").write_bytes(raw)
         with pytest.raises(TinyGPTError, match=r"config\.json: "):
             load_huggingface(target)
-
-
-def test_options_that_gpt2_has_not_are_named(tmp_path):
-    model = MODEL.replace(norm="rmsnorm", qk_norm="on", norm_place="post", kv_heads=1, logit_cap=30.0)
-    with pytest.raises(
-        TinyGPTError,
-        match="no counterpart of norm rmsnorm, norm_place post, qk_norm on, kv_heads 1, logit_cap 30; write a",
-    ):
-        save_huggingface(tmp_path / "model", sample_checkpoint(model))
-    assert not (tmp_path / "model").exists()

@@ -31,16 +31,8 @@ from tinygpt.engines.base import State, Tables
 from tinygpt.engines.machine import check_threads, cores
 from tinygpt.kernels.init import initial_weights
 from tinygpt.reference.devices import pick_device, pick_precision
-from tinygpt.reference.model import (
-    ByteModel,
-    Cache,
-    Drop,
-    copy_flat,
-    flatten,
-    keep_all,
-    load_tables,
-    make_model,
-)
+from tinygpt.reference.model import ByteModel, copy_flat, flatten, load_tables, make_model
+from tinygpt.reference.modules import Cache, Drop, keep_all
 from tinygpt.reference.optimizers import KEYS, Rates, make_optimizer, step_rows
 from tinygpt.reference.processes import Alone, Processes
 

@@ -118,6 +118,10 @@ def convert(
         prompt=prompt,
     )
     output.say(f"Wrote {target} ({kind}, {size_of(written_bytes(target))}).")
+    if kind == formats.HUGGINGFACE and not formats.is_gpt2(model.config.model):
+        output.say(
+            "It opens with trust_remote_code=True, since GPT-2 cannot compute this model: its code is in the folder."
+        )
     if dtype != "float32" and kind in (formats.TINYGPT, formats.PAGE):
         try:
             output.say(difference(source, model, target, dtype, data, file, output))

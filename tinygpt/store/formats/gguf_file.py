@@ -82,7 +82,7 @@ def require_counterpart(model: ModelConfig) -> None:
     if model.options():
         raise TinyGPTError(
             f"GPT-2, as GGUF's readers know it, has no counterpart of {', '.join(model.options())}; "
-            f"write a .tinygpt or .safetensors file"
+            f"train with --recipe classic for llama.cpp, or export for transformers with --to huggingface"
         )
 
 

@@ -1,4 +1,7 @@
-"""A folder that transformers opens as GPT2LMHeadModel with a byte tokenizer, and the way back."""
+"""A folder that transformers opens, with a byte tokenizer, and the way back.
+
+A model of GPT-2's shape (recipe classic) is a GPT2LMHeadModel; any other brings its own code along (auto_model.py).
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,12 @@ from tinygpt.core.train.progress import Progress
 from tinygpt.disk.atomic import replacing
 from tinygpt.disk.files import decoded, faults_of, read_regular
 from tinygpt.engines.base import FloatArray, State
+from tinygpt.store.formats.auto_model import MODEL_TYPE, auto_config, write_sources
+from tinygpt.store.formats.auto_model import PREFIX as PREFIX_OF_OURS
 from tinygpt.store.formats.byte_tokenizer import tokenizer_config_json, tokenizer_json
 from tinygpt.store.formats.checkpoint import Checkpoint, checked_state, weights_alone, with_state
 from tinygpt.store.formats.plain_json import Json, dumps
-from tinygpt.store.formats.safetensors_file import describe_run, described_step
+from tinygpt.store.formats.safetensors_file import describe_run, described_step, named_tensors, read_state
 from tinygpt.store.formats.tensor_file import TensorFile, open_tensors, write_tensors
 
 CONFIG_FILE = "config.json"
@@ -80,20 +85,24 @@ def save_huggingface(folder: str | os.PathLike[str], checkpoint: Checkpoint) -> 
     """Make or refresh the folder; config.json comes last, so that a broken-off export is not taken for a model."""
     with faults_of(folder, "write"):
         model = checkpoint.config.model
-        if model.options():
-            raise TinyGPTError(
-                f"GPT-2, which transformers opens, has no counterpart of {', '.join(model.options())}; "
-                f"write a .tinygpt or .safetensors file"
-            )
-        w = checked_state(weights_alone(checkpoint)).w
+        state = checked_state(weights_alone(checkpoint))
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        tensors = {joined.name: join(w, joined) for joined in joined_tensors(model)}
+        if is_gpt2(model):
+            tensors = {joined.name: join(state.w, joined) for joined in joined_tensors(model)}
+        else:
+            tensors = {PREFIX_OF_OURS + name: values for name, values in named_tensors(model, state).items()}
+            write_sources(target)
         write_tensors(target / WEIGHTS_FILE, tensors, {"format": "pt"})
         write_json(target / "tokenizer.json", tokenizer_json())
         write_json(target / "tokenizer_config.json", tokenizer_config_json(model.ctx))
         write_json(target / "generation_config.json", generation_json(model))
         write_json(target / CONFIG_FILE, config_json(checkpoint))
+
+
+def is_gpt2(model: ModelConfig) -> bool:
+    """Whether GPT-2 computes the same with these weights."""
+    return not model.options()
 
 
 def join(w: FloatArray, joined: Joined) -> FloatArray:
@@ -117,6 +126,8 @@ def write_json(path: Path, value: Json) -> None:
 
 def config_json(checkpoint: Checkpoint) -> Json:
     model = checkpoint.config.model
+    if not is_gpt2(model):
+        return {**auto_config(model), DESCRIPTION_KEY: describe_run(checkpoint)}
     return {
         "architectures": ["GPT2LMHeadModel"],
         **REQUIRED,
@@ -136,24 +147,39 @@ def config_json(checkpoint: Checkpoint) -> Json:
 
 
 def generation_json(model: ModelConfig) -> Json:
-    """Sample as TinyGPT does, and stop where the learned positions end."""
+    """Sample as TinyGPT does. GPT-2 has no positions beyond its context, so half of it is left for the prompt."""
     sample = SampleConfig()
     return {
         "do_sample": True,
         "temperature": sample.temperature,
         "top_k": sample.top_k,
         "top_p": sample.top_p,
-        "max_length": model.ctx,
+        **(
+            {"max_new_tokens": model.ctx // 2}
+            if is_gpt2(model)
+            else {"max_new_tokens": sample.tokens, "use_cache": False}
+        ),
     }
 
 
 def load_huggingface(folder: str | os.PathLike[str]) -> Checkpoint:
     config_path, weights_path = Path(folder, CONFIG_FILE), Path(folder, WEIGHTS_FILE)
     with faults_of(config_path, "read"):
-        text = decoded(read_regular(config_path, LONGEST_TEXT), "it")
-        run, step = decode_gpt2_config(parse_object(text, "it"))
+        config = parse_object(decoded(read_regular(config_path, LONGEST_TEXT), "it"), "it")
+        ours = config.get("model_type") == MODEL_TYPE
+        run, step = decode_own_config(config) if ours else decode_gpt2_config(config)
     with faults_of(weights_path, "read"), open_tensors(weights_path) as tensors:
+        if ours:
+            return with_state(run, read_state(tensors, run.config.model, step, PREFIX_OF_OURS))
         return with_state(run, State(step, read_weights(tensors, run.config.model)))
+
+
+def decode_own_config(config: Json) -> tuple[Run, int]:
+    if config.get(DESCRIPTION_KEY) is None:
+        raise TinyGPTError(f"it has no '{DESCRIPTION_KEY}', which says how the model was made; export it again")
+    description = json_object(config[DESCRIPTION_KEY], DESCRIPTION_KEY)
+    step = described_step(description)
+    return decode_run(description, step), step
 
 
 def decode_gpt2_config(config: Json) -> tuple[Run, int]:
