@@ -152,7 +152,6 @@ def test_models_health_and_the_page(server: Served) -> None:
         ("completions", {"model": MODEL, "n": 65}, 400, "from 1 to 64"),
         ("completions", {"model": MODEL, "prompt": ["a"] * 9, "n": 9}, 400, "81 texts"),
         ("completions", {"model": MODEL, "stop": ["a"] * 17}, 400, "up to 16 texts"),
-        ("completions", {"model": MODEL, "logprobs": 3}, 400, "logprobs is not supported"),
         ("completions", {"model": MODEL, "stream": "yes"}, 400, "stream must be true or false"),
         ("completions", {"model": MODEL, "stream": 1}, 400, "stream must be true or false, not 1"),
         ("completions", {"model": MODEL, "stream_options": [1]}, 400, "stream_options must be an object, not [1]"),
@@ -161,6 +160,14 @@ def test_models_health_and_the_page(server: Served) -> None:
         ("chat/completions", {"model": MODEL, "messages": [{"role": "me"}]}, 400, "needs a role"),
         ("chat/completions", {"model": MODEL, "messages": [{"role": "user"}]}, 400, "must be a text"),
         ("chat/completions", {"model": MODEL, "messages": [], "tools": [{}]}, 400, "tools is not supported"),
+        ("completions", {"model": MODEL, "frequency_penalty": 1}, 400, "frequency_penalty is not supported"),
+        ("completions", {"model": MODEL, "logit_bias": {"65": 1}}, 400, "logit_bias is not supported"),
+        (
+            "chat/completions",
+            {"model": MODEL, "messages": [{"role": "user", "content": ""}], "top_logprobs": 1},
+            400,
+            "needs logprobs: true",
+        ),
         ("nowhere", {}, 404, "unknown endpoint"),
     ],
 )

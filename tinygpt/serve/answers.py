@@ -18,6 +18,7 @@ class Piece(NamedTuple):
     text: str
     finish: str | None = None  # why the text ends here
     tokens: int = 0  # bytes that the model wrote for it
+    written: bytes = b""  # with `finish`: all of the text, before it was characters
 
 
 class Held:
@@ -26,6 +27,7 @@ class Held:
     def __init__(self, stops: tuple[bytes, ...]) -> None:
         self.stops = stops
         self.kept = b""
+        self.out = b""  # all that was let go
         self.decoder = StreamDecoder()
 
     def push(self, made: bytes) -> str:
@@ -36,12 +38,15 @@ class Held:
         else:
             back = 0
         out, self.kept = self.kept[: len(self.kept) - back], self.kept[len(self.kept) - back :]
+        self.out += out
         return self.decoder.push_all(out)
 
     def end(self) -> tuple[str, str]:
         """The rest, and why it ends."""
         reached = max((len(stop) for stop in self.stops if self.kept.endswith(stop)), default=0)
-        rest = self.decoder.push_all(self.kept[: len(self.kept) - reached])
+        last = self.kept[: len(self.kept) - reached]
+        self.out += last
+        rest = self.decoder.push_all(last)
         return rest + self.decoder.finish(), "stop" if reached else "length"
 
 
@@ -65,7 +70,7 @@ async def pieces(asked: Asked, writer: Writer) -> AsyncGenerator[Piece]:
                 raise what
             if what == END:
                 open_texts -= 1
-                yield Piece(choice, *held[choice].end())
+                yield Piece(choice, *held[choice].end(), written=held[choice].out)
             else:
                 yield Piece(choice, held[choice].push(what), tokens=len(what))
     finally:

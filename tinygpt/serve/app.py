@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from pathlib import Path
 from typing import Any, TypeVar
 
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -22,6 +23,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.serve.answers import Piece, pieces
 from tinygpt.serve.asking import Asked, Refused, chat, completion
+from tinygpt.serve.metrics import Metrics
+from tinygpt.serve.scoring import Scored, scored
 from tinygpt.serve.server import NAMES, TYPES
 from tinygpt.serve.shapes import Chat, Completion
 from tinygpt.serve.writer import Writer
@@ -58,6 +61,7 @@ class Api:
     def __init__(self, writers: Mapping[str, Writer], log: Log, body_s: float) -> None:
         self.writers, self.log, self.body_s = writers, log, body_s
         self.began = int(time.time())
+        self.metrics = Metrics(writers)
 
     async def completions(self, request: Request) -> Response:
         asked = completion(await body_of(request, self.body_s), self.writers)
@@ -72,15 +76,27 @@ class Api:
         news = pieces(asked, self.writers[asked.model])
         try:
             first = await unless_gone(request, anext(news))  # a fault is told before anything is sent
-            told = Telling(asked.model, began, self.log)
+            told = Telling(asked.model, began, self.log, self.metrics)
             if asked.stream:
                 return Events(self.events(first, news, shape, told), news)
             texts = await unless_gone(request, whole_texts(first, news, len(asked.texts())))
+            scores = await unless_gone(request, self.scores(asked, texts))
         except BaseException:
             await news.aclose()
             raise
         told.done(sum(piece.tokens for piece in texts))
-        return JSONResponse(shape.whole(texts), headers=UNKEPT)
+        return JSONResponse(shape.whole(texts, scores), headers=UNKEPT)
+
+    async def scores(self, asked: Asked, texts: list[Piece]) -> list[list[Scored] | None]:
+        """Of each text its bytes' probabilities, where they are asked for."""
+        count, scorer = asked.logprobs, self.writers[asked.model].scorer
+        if count is None:
+            return [None] * len(texts)
+
+        def score(piece: Piece) -> list[Scored]:
+            return scored(scorer, asked.prompts[piece.choice // asked.count], piece.written, asked.echo, count)
+
+        return [await asyncio.to_thread(score, piece) for piece in texts]
 
     async def events(
         self, first: Piece, news: AsyncGenerator[Piece], shape: Completion | Chat, told: Telling
@@ -120,6 +136,9 @@ class Api:
         down = any(writer.problem for writer in self.writers.values())
         return JSONResponse({"status": "error" if down else "ok", "models": models}, 503 if down else 200, UNKEPT)
 
+    async def metered(self, request: Request) -> Response:
+        return Response(self.metrics.text(), headers=UNKEPT | {"Content-Type": CONTENT_TYPE_LATEST})
+
 
 def health_of(writer: Writer) -> dict[str, Any]:
     told = {"engine": writer.description, "writing": len(writer.writing), "waiting": len(writer.waiting)}
@@ -127,14 +146,15 @@ def health_of(writer: Writer) -> dict[str, Any]:
 
 
 class Telling:
-    """A line in the terminal for every request that was answered."""
+    """A line in the terminal for every request that was answered, and what it adds to the metrics."""
 
-    def __init__(self, model: str, began: float, log: Log) -> None:
-        self.model, self.began, self.log = model, began, log
+    def __init__(self, model: str, began: float, log: Log, metrics: Metrics) -> None:
+        self.model, self.began, self.log, self.metrics = model, began, log, metrics
         self.first = time.perf_counter() - began
 
     def done(self, written: int) -> None:
         seconds = time.perf_counter() - self.began
+        self.metrics.add(self.model, written, self.first, seconds)
         rate = written / seconds if seconds else 0.0
         self.log(f"{self.model}: {written:,} bytes, the first after {1000 * self.first:.0f} ms, {rate:,.0f} bytes/s")
 
@@ -149,7 +169,11 @@ async def whole_texts(first: Piece, news: AsyncGenerator[Piece], count: int) -> 
     while piece is not None:
         before = texts[piece.choice]
         texts[piece.choice] = Piece(
-            piece.choice, before.text + piece.text, piece.finish or before.finish, before.tokens + piece.tokens
+            piece.choice,
+            before.text + piece.text,
+            piece.finish or before.finish,
+            before.tokens + piece.tokens,
+            piece.written,
         )
         piece = await anext(news, None)
     return texts
@@ -266,6 +290,7 @@ def api_app(
             Route("/page.js", file("page.js")),
             Route("/page.css", file("page.css")),
             Route("/health", api.health),
+            Route("/metrics", api.metered),
             Route("/v1/models", api.models),
             Route("/v1/models/{name:path}", api.model),
             Route("/v1/completions", api.completions, methods=["POST"]),

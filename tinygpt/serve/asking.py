@@ -16,12 +16,12 @@ MOST_TOKENS = 100_000  # bytes of a text
 MOST_TEXTS = 64  # of a request
 MOST_STOPS = 16
 LONGEST_STOP = 256  # bytes
+MOST_LIKELY = 20  # bytes beside each that was written
+LONGEST_SCORED = 16_384  # bytes of a text whose bytes' probabilities are asked for
 ROLES = ("system", "developer", "user", "assistant")
 # Of the API, but not of ours; what stands beside them asks for nothing.
 REFUSED: dict[str, tuple[Any, ...]] = {
     "suffix": (None, ""),
-    "logprobs": (None, False),
-    "top_logprobs": (None, 0),
     "logit_bias": (None, {}),
     "frequency_penalty": (None, 0),
     "presence_penalty": (None, 0),
@@ -53,6 +53,7 @@ class Asked:
     stream: bool
     usage: bool  # told at the end of a stream, too
     echo: bool = False
+    logprobs: int | None = None  # how many of the most likely bytes are told with each; None: no probabilities
 
     def texts(self) -> list[tuple[bytes, SampleConfig]]:
         """A prompt and its settings for every choice, in the order of their numbers."""
@@ -68,6 +69,7 @@ def completion(body: Any, names: Mapping[str, object]) -> Asked:
         whole(stated, "max_tokens", DEFAULT_TOKENS, 1, MOST_TOKENS),
         (),
         flag(stated, "echo"),
+        None if stated.get("logprobs") in (None, False) else whole(stated, "logprobs", 0, 0, MOST_LIKELY),
     )
 
 
@@ -80,7 +82,12 @@ def chat(body: Any, names: Mapping[str, object]) -> Asked:
     lines = [f"{role.capitalize()}: {content}\n" for role, content in map(message_of, messages)]
     key = "max_completion_tokens" if stated.get("max_completion_tokens") is not None else "max_tokens"
     tokens = whole(stated, key, DEFAULT_TOKENS, 1, MOST_TOKENS)
-    return asked(stated, ("".join(lines) + "Assistant:",), tokens, (b"\nUser:", b"\nSystem:"))
+    likely = whole(stated, "top_logprobs", 0, 0, MOST_LIKELY)
+    if likely and not flag(stated, "logprobs"):
+        raise Refused("top_logprobs needs logprobs: true beside it", "top_logprobs")
+    logprobs = likely if flag(stated, "logprobs") else None
+    prompt = "".join(lines) + "Assistant:"
+    return asked(stated, (prompt,), tokens, (b"\nUser:", b"\nSystem:"), logprobs=logprobs)
 
 
 def message_of(message: Any) -> tuple[str, str]:
@@ -117,7 +124,12 @@ def checked(body: Any, names: Mapping[str, object]) -> dict[str, Any]:
 
 
 def asked(
-    stated: dict[str, Any], prompts: tuple[Any, ...], tokens: int, own_stops: tuple[bytes, ...], echo: bool = False
+    stated: dict[str, Any],
+    prompts: tuple[Any, ...],
+    tokens: int,
+    own_stops: tuple[bytes, ...],
+    echo: bool = False,
+    logprobs: int | None = None,
 ) -> Asked:
     count = whole(stated, "n", 1, 1, MOST_TEXTS)
     if count * len(prompts) > MOST_TEXTS:
@@ -125,6 +137,14 @@ def asked(
     options = stated.get("stream_options") or {}
     if not isinstance(options, dict):
         raise Refused(f"stream_options must be an object, not {shown(options)}", "stream_options")
+    read = tuple(prompt.encode("utf-8", "replace") if isinstance(prompt, str) else prompt for prompt in prompts)
+    if logprobs is not None:
+        if flag(stated, "stream"):
+            raise Refused("logprobs come with a whole answer: leave stream out", "logprobs")
+        if max(map(len, read)) + tokens > LONGEST_SCORED:
+            raise Refused(
+                f"with logprobs a prompt and max_tokens may have {LONGEST_SCORED:,} bytes together", "logprobs"
+            )
     seed = stated.get("seed")
     settings = SampleConfig(
         tokens=tokens,
@@ -135,13 +155,14 @@ def asked(
     )
     return Asked(
         stated["model"],
-        tuple(prompt.encode("utf-8", "replace") if isinstance(prompt, str) else prompt for prompt in prompts),
+        read,
         count,
         settings,
         stops_of(stated.get("stop")) + own_stops,
         flag(stated, "stream"),
         options.get("include_usage") is True,
         echo,
+        logprobs,
     )
 
 

@@ -9,6 +9,9 @@ from uuid import uuid4
 
 from tinygpt.serve.answers import Piece
 from tinygpt.serve.asking import Asked
+from tinygpt.serve.scoring import Scored, of_chat, of_completion
+
+Scores = Sequence[list[Scored] | None]  # of each text, where they were asked for
 
 
 class Shape:
@@ -46,12 +49,16 @@ class Completion(Shape):
     def chunk(self, piece: Piece) -> dict[str, Any]:
         return self.body(self.kind, [self.choice(piece)])
 
-    def whole(self, texts: Sequence[Piece]) -> dict[str, Any]:
-        choices = [self.choice(piece._replace(text=self.echo(piece.choice) + piece.text)) for piece in texts]
+    def whole(self, texts: Sequence[Piece], scores: Scores) -> dict[str, Any]:
+        choices = [
+            self.choice(piece._replace(text=self.echo(piece.choice) + piece.text), rows)
+            for piece, rows in zip(texts, scores, strict=True)
+        ]
         return self.body(self.kind, choices, usage=self.usage(sum(piece.tokens for piece in texts)))
 
-    def choice(self, piece: Piece) -> dict[str, Any]:
-        return {"text": piece.text, "index": piece.choice, "logprobs": None, "finish_reason": piece.finish}
+    def choice(self, piece: Piece, rows: list[Scored] | None = None) -> dict[str, Any]:
+        logprobs = None if rows is None else of_completion(rows)
+        return {"text": piece.text, "index": piece.choice, "logprobs": logprobs, "finish_reason": piece.finish}
 
 
 class Chat(Shape):
@@ -69,14 +76,14 @@ class Chat(Shape):
     def delta(self, index: int, content: dict[str, str], finish: str | None = None) -> dict[str, Any]:
         return {"index": index, "delta": content, "logprobs": None, "finish_reason": finish}
 
-    def whole(self, texts: Sequence[Piece]) -> dict[str, Any]:
+    def whole(self, texts: Sequence[Piece], scores: Scores) -> dict[str, Any]:
         choices = [
             {
                 "index": piece.choice,
                 "message": {"role": "assistant", "content": piece.text, "refusal": None},
-                "logprobs": None,
+                "logprobs": None if rows is None else of_chat(rows),
                 "finish_reason": piece.finish,
             }
-            for piece in texts
+            for piece, rows in zip(texts, scores, strict=True)
         ]
         return self.body(self.kind, choices, usage=self.usage(sum(piece.tokens for piece in texts)))

@@ -15,6 +15,7 @@ from tinygpt.core.errors import TinyGPTError
 from tinygpt.core.tasks import prompted
 from tinygpt.core.write.desk import Desk, Ticket
 from tinygpt.serve.asking import Refused
+from tinygpt.serve.scoring import Scorer
 from tinygpt.serve.server import start
 
 END = b""  # follows the last bytes of a text
@@ -71,6 +72,7 @@ class Writer:
         self.text_name = text_name  # that the model has learned
         self.name, self.open_engine, self.rows, self.most = name, open_engine, rows, most
         self.warn, self.pause_s = warn, pause_s
+        self.scorer = Scorer(open_engine)
         self.waiting: deque[Order] = deque()
         self.writing: dict[Ticket, Order] = {}
         self.changed = Condition()
@@ -123,6 +125,7 @@ class Writer:
         if self.deadline is None:
             self.stop()
         self.thread.join()
+        self.scorer.close()
 
     # --- in the thread ---------------------------------------------------------------------------------------
 
