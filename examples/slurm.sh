@@ -13,7 +13,7 @@ head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 if [[ -d $run ]]; then
   what=(--resume "$run")
 else
-  what=(--preset mega --data shakespeare-full --batch 1 --out "$run")
+  what=(--preset mega --data shakespeare-full --out "$run")
 fi
 srun torchrun --nnodes "$SLURM_NNODES" --nproc-per-node 4 \
   --rdzv-backend c10d --rdzv-endpoint "$head:29500" --rdzv-id "$SLURM_JOB_ID" \

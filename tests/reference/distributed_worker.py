@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from tinygpt.core.config import RunConfig
@@ -16,6 +17,9 @@ from tinygpt.reference.distributed import is_main_process, torch_engine
 
 TEXT = bytes((7 * i + i * i // 5) % 251 for i in range(3000))
 VAL = TEXT[:700]
+
+
+STEP = {"batch": 3, "grad_accum": 4, "eval_batches": 5}  # 12 windows: 4 times 3, or of two processes twice 3 each
 
 
 class Recorder(Host):
@@ -41,7 +45,7 @@ def small_run(**changes) -> RunConfig:
     return base.replace(**changes)
 
 
-def run(config: RunConfig, stop_at: int = 0) -> dict:
+def run(config: RunConfig, stop_at: int = 0, keep: Path | None = None) -> dict:
     torch.set_num_threads(1)
     engine = torch_engine(config, device="cpu")
     run_now(engine.load_corpus(TEXT, VAL))
@@ -49,6 +53,8 @@ def run(config: RunConfig, stop_at: int = 0) -> dict:
     reason = run_now(Trainer(config, engine, host, len(TEXT), len(VAL)).run())
     state = run_now(engine.export_state())
     run_now(engine.close())
+    if keep:
+        np.savez(keep, step=state.step, w=state.w, **state.slots)
     return {
         "reason": reason,
         "main": is_main_process(),
@@ -63,7 +69,6 @@ def run(config: RunConfig, stop_at: int = 0) -> dict:
 
 if __name__ == "__main__":
     rank = int(os.environ["RANK"])
-    config = small_run(batch=3, grad_accum=2, eval_batches=5)
     # Only process 1 is to stop, after the fifth step.
-    result = run(config, stop_at=5 if rank == 1 else 0)
+    result = run(small_run(**STEP), stop_at=5 if rank == 1 else 0, keep=Path(sys.argv[1], f"{rank}.npz"))
     Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(result))

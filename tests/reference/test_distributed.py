@@ -1,4 +1,4 @@
-"""Two processes train like one with all their windows."""
+"""Two processes train as one does: the same steps, the same validations, and one goes on where two have stopped."""
 
 import json
 import os
@@ -10,14 +10,23 @@ import distributed_worker as worker
 import numpy as np
 import pytest
 
+from tinygpt.core.config import TrainConfig
+from tinygpt.core.engine.contract import run_now
+from tinygpt.core.errors import TinyGPTError
+from tinygpt.engines.base import State
 from tinygpt.reference.distributed import is_main_process, torch_engine, world_size
+from tinygpt.reference.engine import shape_of_share
 
 pytestmark = pytest.mark.xdist_group("distributed")  # of two processes, which are started once
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory) -> list[dict]:
-    folder = tmp_path_factory.mktemp("two")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("two")
+
+
+@pytest.fixture(scope="module")
+def two(folder) -> list[dict]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     subprocess.run(
         [*command, worker.__file__, str(folder)],
@@ -30,8 +39,7 @@ def two(tmp_path_factory) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def one() -> dict:
-    """The 3 x 2 windows of either process, and both halves of validation, in one process."""
-    return worker.run(worker.small_run(batch=3, grad_accum=4, eval_batches=5))
+    return worker.run(worker.small_run(**worker.STEP))
 
 
 def test_losses_and_norms_are_those_of_one_process_with_all_windows(one, two):
@@ -51,6 +59,39 @@ def test_validation_is_split_and_gives_the_loss_of_one_process(one, two):
     assert two[0]["evals"][0] == pytest.approx(one["evals"][0], abs=4e-6)
 
 
+def test_one_process_goes_on_where_two_have_stopped(one, two, folder):
+    kept = dict(np.load(folder / "0.npz"))
+    state = State(int(kept.pop("step")), kept.pop("w"), kept)
+    engine = torch_engine(worker.small_run(**worker.STEP), state, device="cpu")
+    run_now(engine.load_corpus(worker.TEXT, worker.VAL))
+    run_now(engine.train(3))
+    losses = [row.loss for row in run_now(engine.read_metrics())]
+    run_now(engine.close())
+    assert state.step == 5 and np.allclose(losses, one["losses"][5:], rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("batch", "grad_accum", "processes", "shape"),
+    [
+        (16, 1, 1, (1, 16)),
+        (3, 4, 1, (4, 3)),
+        (16, 1, 8, (1, 2)),
+        (8, 4, 2, (2, 8)),
+        (6, 2, 4, (1, 3)),
+        (4, 5, 2, (5, 2)),
+    ],
+)
+def test_a_process_has_its_share_in_micro_batches_of_at_most_the_batch(batch, grad_accum, processes, shape):
+    assert shape_of_share(TrainConfig(batch=batch, grad_accum=grad_accum), processes) == shape
+
+
+def test_windows_that_cannot_be_shared_are_said():
+    with pytest.raises(
+        TinyGPTError, match="3 processes cannot share a step of 16 windows evenly: set --batch to a mult"
+    ):
+        shape_of_share(TrainConfig(batch=16), 3)
+
+
 def test_when_one_process_is_to_stop_all_stop(two):
     assert [result["reason"] for result in two] == ["stopped", "stopped"]
     assert [result["step"] for result in two] == [5, 5]
@@ -58,4 +99,4 @@ def test_when_one_process_is_to_stop_all_stop(two):
 
 def test_without_torchrun_there_is_one_process():
     assert world_size() == 1 and is_main_process()
-    assert torch_engine(worker.small_run(), device="cpu").replicas == 1
+    assert torch_engine(worker.small_run(), device="cpu").processes.count == 1

@@ -59,7 +59,6 @@ def test_what_is_not_like_any_run_of_ours_has_no_band():
     for other in (run.replace(d_model=48), run.replace(qk_norm="off"), run.replace(batch=128), run.replace(batch=2)):
         assert band_of(other, 10**6) is None
     assert band_of(preset("behemoth", "modern"), 10**6) is None
-    assert band_of(run.replace(batch=4), 10**6, replicas=4)(10**6) == band_of(run, 10**6)(10**6)
 
 
 def test_a_larger_batch_may_be_as_far_as_its_steps():

@@ -44,7 +44,7 @@ def timed(
     flops = step_flops(config)
     for i, run in enumerate(runs):
         median = statistics.median(times[i])
-        tokens = config.train.batch * config.train.grad_accum * config.model.ctx * run.engine.replicas
+        tokens = config.train.batch * config.train.grad_accum * config.model.ctx
         yield {
             "preset": name,
             "engine": labels[i],

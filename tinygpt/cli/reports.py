@@ -89,7 +89,7 @@ class RunReport:
         progress, exam = self.progress, self.exam
         count = trained_count(run)
         train_bytes, val_bytes = len(self.texts.train), len(self.texts.val)
-        windows = train.batch * train.grad_accum * self.engine.replicas
+        windows = train.batch * train.grad_accum
         tokens = train.steps * windows * model.ctx
         amount = f"{tokens:,} tokens, {tokens / train_bytes:.2f} epochs"
         facts = [
@@ -109,7 +109,7 @@ class RunReport:
         if progress.step:
             facts.append(("resumed", f"from step {progress.step:,}"))
         self.output.facts([*facts, ("folder", str(self.folder.path) if self.folder is not None else "")])
-        for sentence in corpus_advice(run, train_bytes, val_bytes, count, self.engine.replicas):
+        for sentence in corpus_advice(run, train_bytes, val_bytes, count):
             self.output.warn(sentence)
         start = start_event(run, progress, self.engine, self.texts.corpus, parameters=count)
         if self.why:

@@ -36,12 +36,10 @@ def check_size(config: RunConfig, what: str, times: str) -> None:
         )
 
 
-def corpus_advice(
-    config: RunConfig, train_bytes: int, val_bytes: int, parameter_count: int, replicas: int = 1
-) -> list[str]:
+def corpus_advice(config: RunConfig, train_bytes: int, val_bytes: int, parameter_count: int) -> list[str]:
     """What to tell the user before training when corpus, model and steps do not fit one another."""
     train = config.train
-    tokens = train.steps * train.batch * train.grad_accum * config.model.ctx * replicas
+    tokens = train.steps * train.batch * train.grad_accum * config.model.ctx
     epochs = tokens / train_bytes
     advice = []
     if train_bytes < parameter_count / 20:

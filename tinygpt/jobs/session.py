@@ -227,7 +227,7 @@ class Session:
             self.progress,
             self.settings.prompt.encode(),
             self.settings.sample,
-            coach_of(run, len(self.texts.train), self.engine.replicas) if knows else None,
+            coach_of(run, len(self.texts.train)) if knows else None,
             self.exam,
             pace,
             self.watcher,

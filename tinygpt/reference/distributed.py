@@ -2,7 +2,8 @@
 
     torchrun --nproc-per-node 2 -m tinygpt train ...
 
-`batch` is per process, as in the contract of `core/engine/contract.py`: two processes make a step of twice the windows.
+`batch` and `grad_accum` are the run's, whatever the number of processes: so a run has the same steps and validations
+with any number of them, and can be resumed with another. A process has at most `batch` windows in memory at once.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
 
-from tinygpt.core.config import RunConfig, SampleConfig
+from tinygpt.core.config import RunConfig, SampleConfig, TrainConfig
 from tinygpt.core.engine.contract import Engine, StepMetrics
 from tinygpt.core.engine.program_engine import OF_THE_LOOP
 from tinygpt.core.errors import NOT_FINITE, NotFinite, TinyGPTError
@@ -92,8 +92,7 @@ class TorchEngine(Engine):
         self.precision = pick_precision(precision, self.device)
         self.compile = compile
         self.processes = Alone() if processes is None else processes
-        self.replicas = self.processes.count
-        several = self.replicas > 1
+        several = self.processes.count > 1
         # DDP overlaps its exchange with the backward pass by hooks, which run in Python: there is no graph of that.
         self.graphed = compile and self.device.type == "cuda" and not several
         # Several processes must ask for the same steps, whatever their clocks say.
@@ -125,7 +124,7 @@ class TorchEngine(Engine):
             self.train_loss = torch.compile(self.mean_loss, dynamic=False, mode=compile_mode)
 
         # Everything a captured step reads or writes lives at one address for good.
-        self.offsets = torch.zeros(train.grad_accum, train.batch, dtype=torch.int64, device=self.device)
+        self.offsets = torch.zeros(shape_of_share(train, self.processes.count), dtype=torch.int64, device=self.device)
         self.reach = torch.arange(config.model.ctx + 1, device=self.device)
         self.outcome = torch.zeros(2, device=self.device)
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -149,7 +148,8 @@ class TorchEngine(Engine):
         else:
             where = "Apple GPU"
         how = "one CUDA graph" if self.graphed else "compiled" if self.compile else "eager"
-        shared = f", {self.replicas} processes" if self.replicas > 1 else ""
+        count = self.processes.count
+        shared = f", {count} processes" if count > 1 else ""
         return f"PyTorch {torch.__version__} on {where}, {self.precision}, {how}{shared}"
 
     async def load_corpus(self, train: bytes, val: bytes) -> None:
@@ -164,7 +164,7 @@ class TorchEngine(Engine):
 
     def train_step(self, step: int) -> None:
         train, ctx = self.config.train, self.config.model.ctx
-        rows = train.batch * train.grad_accum * self.replicas
+        rows = train.batch * train.grad_accum
         offsets = batch_offsets(train.seed, step, rows, len(self.train_text), ctx, train.windows)
         self.rates.fill(train, step)
         self.offsets.copy_(self.upload(self.processes.share(offsets)).view_as(self.offsets))
@@ -306,7 +306,7 @@ class TorchEngine(Engine):
 
     def loss_sum(self, offsets: list[int]) -> tuple[float, int]:
         """Over windows of which every process takes its share."""
-        offsets = offsets[self.processes.rank :: self.replicas]
+        offsets = offsets[self.processes.rank :: self.processes.count]
         total = torch.zeros((), dtype=torch.float64, device="cpu" if self.device.type == "mps" else self.device)
         batch = self.config.train.batch
         with torch.no_grad(), self.arithmetic():
@@ -472,3 +472,16 @@ def byte_tensor(data: bytes) -> Tensor:
 
 def first_line(problem: BaseException) -> str:
     return str(problem).strip().split("\n")[0]
+
+
+def shape_of_share(train: TrainConfig, processes: int) -> tuple[int, int]:
+    """Of a process's windows of a step: how many micro-batches, and how many windows in each."""
+    windows = train.batch * train.grad_accum
+    if windows % processes:
+        raise TinyGPTError(
+            f"{processes} processes cannot share a step of {windows} windows evenly: "
+            f"set --batch to a multiple of {processes}"
+        )
+    share = windows // processes
+    parts = next(parts for parts in range(1, share + 1) if share % parts == 0 and share // parts <= train.batch)
+    return parts, share // parts

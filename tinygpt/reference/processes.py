@@ -17,7 +17,7 @@ class Processes(Protocol):
         """What a step calls instead of the model, so that gradients become those of all processes."""
 
     def share(self, offsets: list[int]) -> list[int]:
-        """This process's windows of a step."""
+        """This process's windows of a step, as many as any other's."""
 
     def accumulating(self, network: nn.Module, last: bool) -> AbstractContextManager[None]:
         """Wraps forward and backward of one micro-batch."""

@@ -23,14 +23,14 @@ EASIEST, HARDEST = 0.82, 1.15  # what a text's hardness makes of a loss
 BATCHES = 4.0  # times the recipe's batch, or a part of it: further off, tokens do not compare
 
 
-def band_of(run: "RunConfig", train_bytes: int, replicas: int = 1) -> "Band | None":
+def band_of(run: "RunConfig", train_bytes: int) -> "Band | None":
     """None where no run of ours is like this one."""
     name, recipe = preset_like(run.model), recipe_like(run)
     known = BANDS.get(recipe, {}).get(name)
     usual = preset(name, recipe, train_bytes)
     if known is None or run.model != usual.model:
         return None
-    times = run.train.batch * run.train.grad_accum * replicas / usual.train.batch
+    times = run.train.batch * run.train.grad_accum / usual.train.batch
     if not 1.0 / BATCHES <= times <= BATCHES:
         return None
     points = min(known, key=lambda of: abs(math.log(of[0] / max(1, train_bytes))))[1]

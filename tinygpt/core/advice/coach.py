@@ -31,17 +31,17 @@ WATCHED = ("lr", "matrix_lr", "dropout", "weight_decay", "warmup")  # settings t
 MUCH_DROPOUT, MUCH_DECAY = 0.2, 5.0  # above the usual; times the usual
 
 
-def coach_of(run: RunConfig, train_bytes: int, replicas: int = 1) -> "Coach":
+def coach_of(run: RunConfig, train_bytes: int) -> "Coach":
     """Who knows the band of such runs, where there is one."""
-    return Coach(run, train_bytes, replicas, band_of(run, train_bytes, replicas))
+    return Coach(run, train_bytes, band_of(run, train_bytes))
 
 
 class Coach:
-    def __init__(self, run: RunConfig, train_bytes: int, replicas: int = 1, band: "Band | None" = None) -> None:
+    def __init__(self, run: RunConfig, train_bytes: int, band: "Band | None" = None) -> None:
         """`band` is None where nothing comparable is known: of an unusual text or model."""
         self.run = run
         self.train_bytes = train_bytes
-        self.tokens_per_step = run.train.batch * run.train.grad_accum * replicas * run.model.ctx
+        self.tokens_per_step = run.train.batch * run.train.grad_accum * run.model.ctx
         self.band = band
         usual = TrainConfig().as_dict()
         usual.update(tuned(preset_like(run.model), recipe_like(run), train_bytes))

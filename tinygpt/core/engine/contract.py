@@ -83,7 +83,6 @@ class Engine:
     """One model, its optimizer's state, and the texts it is trained and validated on."""
 
     name = "engine"
-    replicas = 1  # processes that share a step, each with `batch` sequences
     threads: "int | None" = None
     software = False
     ahead = False  # whether steps are still under way when `train` answers, and waiting for them costs time

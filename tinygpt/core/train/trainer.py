@@ -68,7 +68,7 @@ class Trainer:
         self.exam = exam
         self.pace = pace
         self.watcher = watcher
-        self.tokens_per_step = config.train.batch * config.train.grad_accum * engine.replicas * config.model.ctx
+        self.tokens_per_step = config.train.batch * config.train.grad_accum * config.model.ctx
         self.coach = coach
         self.blocks = Blocks(engine, host, self.take, self.judge)
         self.batch_rate = Rate()  # seconds per batch of a validation
