@@ -1,6 +1,7 @@
 // Code on the site: coloured while it is built, by classes, because the site's policy allows no style attributes.
 import type { ShikiTransformer } from "shiki";
 import { addressOf, lineOf } from "./addresses";
+import { NEEDS } from "./needs";
 
 const TOKEN = /--astro-code-token-([a-z-]+)/;
 const KINDS: Record<string, string> = {
@@ -61,7 +62,7 @@ export const captioned: ShikiTransformer = {
       const href = addressOf(path) + (name ? `#L${lineOf(path, name)}` : "");
       caption.push({ type: "element" as const, tagName: "a", properties: { href }, children: [{ type: "text" as const, value: path }] });
     } else if (SAYS[language])
-      caption.push({ type: "text" as const, value: SAYS[language] + (needs ? `, with ${needs[1]!.replaceAll("-", " ")}` : "") });
+      caption.push({ type: "text" as const, value: [SAYS[language], needs && NEEDS[needs[1]!]].filter(Boolean).join(", ") });
     const said = { type: "element" as const, tagName: "figcaption", properties: {}, children: caption };
     const figure = {
       type: "element" as const,
