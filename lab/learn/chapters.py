@@ -3,7 +3,8 @@
 ```python                         runs, in one namespace with the blocks before
 ```output                         what the block before it prints; … stands for anything
 ```python source=PATH#NAME        not run: what that file has under that name, or all of it
-<details data-answer="5.55">      a question; the Python block in it prints the answer
+<details data-answer="5.55" data-hint="Try …">
+                                  a question; the Python block in it prints the answer
 
 python -m lab.learn.chapters      copies the named sources into all chapters again
 """
@@ -22,7 +23,9 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 TRAIL = ROOT / "docs" / "learn"
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
-QUESTION = re.compile(r'^<details data-answer="([^"]*)">\n<summary>(.*?)</summary>(.*?)^</details>$', re.M | re.S)
+QUESTION = re.compile(
+    r'^<details data-answer="([^"]*)" data-hint="[^"]+">\n<summary>(.*?)</summary>(.*?)^</details>$', re.M | re.S
+)
 MARK = "…"
 
 

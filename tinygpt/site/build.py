@@ -54,6 +54,7 @@ from tinygpt.engines.typescript import GENERATED, write_generated
 from tinygpt.serve.headers import HEADERS_FILE, allow_inline
 from tinygpt.site.hosting import addressed, settle, write_service_worker
 from tinygpt.site.single import template_of
+from tinygpt.site.sources import shown_sources
 from tinygpt.store import bundled as zoo
 from tinygpt.store.formats.web_page import TEMPLATE
 
@@ -70,7 +71,8 @@ INPUTS = (
     "tinygpt/data/catalog.*",
     "tinygpt/data/survey.py",
     "tinygpt/kernels/*",
-    "docs/figures/*",
+    "docs/**/*",
+    "*.md",
     "tinygpt/serve/headers.py",
     "tinygpt/engines/shipped.py",
     "tinygpt/site/*.py",
@@ -209,6 +211,7 @@ def generate() -> None:
     compiled = {path.name: addressed(f"kernels/{path.name}", path.read_bytes()) for path in sorted(KERNELS.glob("*"))}
     (GENERATED / "python.json").write_text(json.dumps(python_files()), encoding="utf-8")
     (GENERATED / "kernels.json").write_text(json.dumps(compiled), encoding="utf-8")
+    (GENERATED / "sources.json").write_text(json.dumps(shown_sources()), encoding="utf-8")
     (WEB / "public" / "corpora").mkdir(parents=True, exist_ok=True)
     for name in BUNDLED:
         write_text(name, load_corpus(name))
@@ -242,7 +245,7 @@ def write_models(site: Path) -> None:
 def digest() -> str:
     """Of everything the built site depends on."""
     total = hashlib.sha256()
-    for pattern in INPUTS:
+    for pattern in (*INPUTS, *shown_sources()):
         for path in sorted(ROOT.glob(pattern)):
             if path.is_file() and GENERATED not in path.parents:
                 content = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -19,6 +19,8 @@ POLICY = "Content-Security-Policy"
 IN_HEADERS_ONLY = "frame-ancestors"  # browsers complain of it inside a page
 ADDRESS = re.compile(r'((?:href|src|component-url|renderer-url|before-hydration-url)=")/(?!/)')
 WHEN_USED = ("corpora/", "kernels/", "models/")  # kept by the service worker once they are
+AS_READ = ("source/", "notebooks/")  # pages of which few are read: kept once they were, until the next build
+LATER = ("learn/", "reference/", "pictures/", "search.json.gz")  # pages to read: kept after what trains and writes
 
 
 def addressed(path: str, content: bytes) -> str:
@@ -52,17 +54,31 @@ def with_policy(page: str, policy: str) -> str:
 def write_service_worker(site: Path, script: str) -> None:
     """`script` without its types; in front of it stands what it is to keep and to add."""
     shell: dict[str, str] = {}
+    later: dict[str, str] = {}
     used: list[str] = []
     for path in sorted(path for path in site.rglob("*") if path.is_file()):
         name = path.relative_to(site).as_posix()
         if name.startswith(WHEN_USED):
             used.append(addressed(name, path.read_bytes()))
-        elif name not in (HEADERS_FILE, SERVICE_WORKER) and not path.name.startswith("."):
-            shell[re.sub(r"(^|/)index\.html$", r"\1", name)] = integrity(path.read_bytes())
+        elif name.startswith(LATER):
+            later[address_of(name, path)] = integrity(path.read_bytes())
+        elif (
+            name not in (HEADERS_FILE, SERVICE_WORKER)
+            and not path.name.startswith(".")
+            and not name.startswith(AS_READ)
+        ):
+            shell[address_of(name, path)] = integrity(path.read_bytes())
     headers = headers_for(read_rules((site / HEADERS_FILE).read_text(encoding="utf-8")), "/")
-    version = hashlib.sha256(json.dumps([shell, used, headers, script]).encode()).hexdigest()[:16]
-    build = {"version": version, "shell": shell, "addressed": used, "headers": headers}
+    version = hashlib.sha256(json.dumps([shell, later, used, headers, script]).encode()).hexdigest()[:16]
+    build = {"version": version, "shell": shell, "later": later, "addressed": used, "headers": headers}
     (site / SERVICE_WORKER).write_text(f"const BUILD = {json.dumps(build)};\n{script}", encoding="utf-8")
+
+
+def address_of(name: str, path: Path) -> str:
+    """How the site's own pages ask for a file: a page by its folder, a picture with its digest."""
+    if name.startswith("pictures/"):
+        return addressed(name, path.read_bytes())
+    return re.sub(r"(^|/)index\.html$", r"\1", name)
 
 
 def integrity(content: bytes) -> str:

@@ -12,8 +12,9 @@ const needless = LOOPBACK.includes(location.hostname) && crossOriginIsolated;
 
 async function register(): Promise<void> {
   await navigator.serviceWorker.register(`${ROOT}sw.js`, { updateViaCache: "none" });
-  if (crossOriginIsolated) return;
-  await navigator.serviceWorker.ready;
+  const { active } = await navigator.serviceWorker.ready;
+  active?.postMessage("keep what is read");
+  if (crossOriginIsolated || !document.querySelector("astro-island")) return; // a page to read needs no threads
   if (touched || sessionStorage.getItem(RELOADED)) return;
   sessionStorage.setItem(RELOADED, "yes"); // once; should it not help, the page does without
   location.reload();

@@ -4,6 +4,7 @@
 interface Build {
   version: string; // a digest of all the site's files
   shell: Record<string, string>; // what the page itself is made of: digests, by path below the root; a folder ends in a slash
+  later: Record<string, string>; // what is read, in the same way: kept once this version is in charge
   addressed: string[]; // kernels, texts, models: "path?digest", kept when first used
   headers: Record<string, string>;
 }
@@ -19,7 +20,7 @@ interface Asked extends Lasting {
 interface WorkerScope {
   registration: ServiceWorkerRegistration;
   clients: { claim(): Promise<void> };
-  addEventListener(type: "install" | "activate", listener: (event: Lasting) => void): void;
+  addEventListener(type: "install" | "activate" | "message", listener: (event: Lasting) => void): void;
   addEventListener(type: "fetch", listener: (event: Asked) => void): void;
 }
 
@@ -30,6 +31,7 @@ const KEPT = `${PREFIX}kept`; // by addresses that say what they hold, so for ev
 const PATIENCE = 4000; // ms for a network that may not answer
 
 const root = worker.registration.scope;
+const isSource = (url: string): boolean => url.startsWith(`${root}source/`);
 const isAddressed = (url: string): boolean => /\?[0-9a-f]{16}$/.test(url);
 
 /** Every file as it was built, or none: a host in the middle of an update has not all of them. */
@@ -43,13 +45,24 @@ async function install(): Promise<void> {
   await Promise.all(Object.entries(BUILD.shell).map(one));
 }
 
+/** Pages to read, once this version is in charge: whoever came to train does not wait for them. */
+let reading: Promise<void> | null = null;
+async function keepReading(): Promise<void> {
+  const shell = await caches.open(SHELL);
+  for (const [path, integrity] of Object.entries(BUILD.later)) {
+    if (await shell.match(root + path)) continue;
+    const answer = await fetch(root + path, { integrity, cache: "no-cache" });
+    if (answer.ok) await shell.put(root + path, answer);
+  }
+}
+
 /** No page of another version is open any more. */
 async function activate(): Promise<void> {
   const names = (await caches.keys()).filter((name) => name.startsWith(PREFIX) && name !== SHELL && name !== KEPT);
   await Promise.all(names.map((name) => caches.delete(name)));
   const known = new Set(BUILD.addressed.map((address) => root + address));
   const kept = await caches.open(KEPT);
-  for (const { url } of await kept.keys()) if (isAddressed(url) && !known.has(url)) await kept.delete(url);
+  for (const { url } of await kept.keys()) if ((isAddressed(url) && !known.has(url)) || isSource(url)) await kept.delete(url);
   await worker.clients.claim();
 }
 
@@ -82,7 +95,9 @@ async function latest(request: Request): Promise<Response> {
   const asked = fetch(request, { cache: "no-cache" }); // hosts may state no age, and a browser guesses one
   const answer = await (before ? Promise.race([asked.catch(() => null), late()]) : asked);
   if (!answer || !(answer.ok || answer.type === "opaqueredirect")) return before ?? answer ?? Response.error();
-  if (answer.ok && !(url.slice(root.length) in BUILD.shell) && request.mode !== "navigate") await keep(url, answer.clone());
+  const mayKeep =
+    request.mode !== "navigate" ? !(url.slice(root.length) in BUILD.shell) && !(url.slice(root.length) in BUILD.later) : isSource(url);
+  if (answer.ok && mayKeep) await keep(url, answer.clone());
   return answer;
 }
 
@@ -109,6 +124,12 @@ async function leaveWhereUnwanted(): Promise<void> {
 
 worker.addEventListener("install", (event) => event.waitUntil(install()));
 worker.addEventListener("activate", (event) => event.waitUntil(activate()));
+worker.addEventListener("message", (event) => {
+  reading ??= keepReading()
+    .catch(() => undefined) // the network is gone: the next page asks again
+    .finally(() => (reading = null));
+  event.waitUntil(reading);
+});
 worker.addEventListener("fetch", (event) => {
   const { request } = event;
   if (request.method !== "GET" || !request.url.startsWith(root)) return;

@@ -1,13 +1,6 @@
 // What the page can show; the address names one: "#play", and of Train settings too: "#train?lr=0.001".
 import type { Component } from "svelte";
-
-/** The four places, in the order of the navigation. */
-export const PLACES = [
-  { name: "play", title: "Play" },
-  { name: "train", title: "Train" },
-  { name: "inside", title: "Look inside" },
-  { name: "models", title: "My models" },
-] as const;
+import type { PLACES } from "./places";
 
 type Place = (typeof PLACES)[number]["name"];
 
