@@ -9,7 +9,7 @@ for recipe in ("classic", "modern"):
     asked = json.dumps({"preset": "tiny", "recipe": recipe, "bytes": len(TEXT), "steps": 3, "seed": 1})
     planned = json.loads(room.plan(asked))
     print(planned["model"], planned["arena"], len(planned["ops"]), len(planned["slots"]))
-    run = room.SpecRun(asked, TEXT)
+    run = room.SpecRun(asked, TEXT.hex())
     while True:
         row = json.loads(run.step())
         if row is None:

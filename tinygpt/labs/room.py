@@ -104,11 +104,12 @@ class Check:
 class SpecRun:
     """A tiny model that the specification trains, here and now."""
 
-    def __init__(self, request: str, text: bytes) -> None:
+    def __init__(self, request: str, digits: str) -> None:
+        """`digits` are the text's bytes as hexadecimal digits: JavaScript's are none of Python's."""
         asked = json.loads(request)
         self.config = trained_config(config_of(asked)).replace(steps=asked["steps"], seed=asked.get("seed", 0))
         self.engine = plain_engine(self.config)
-        run_now(self.engine.load_corpus(text, b""))
+        run_now(self.engine.load_corpus(bytes.fromhex(digits), b""))
 
     def describe(self) -> str:
         return json.dumps({"model": self.config.model.describe(), "parameters": parameter_count(self.config.model)})
