@@ -18,9 +18,10 @@ from tinygpt.core.models.memory import TABLES
 from tinygpt.core.models.parameters import parameters
 from tinygpt.engines.spec_player import plain_engine
 
-EPSILON = 1e-4
-# A central difference is off by ε² times a third derivative, which is of the gradient's size, and by the losses'
-# rounding over ε: some 16 operations of 2^-53 each on a loss of at most 8.
+EPSILON = 3e-5
+# A central difference is off by ε² / 6 times a third derivative, and by the losses' rounding over ε: some 16 operations
+# of 2^-53 each on a loss of at most 8. The third derivative is of the gradient's size, but under a norm of q and k,
+# which divides it by the square of what it norms: by 0.03², where a head is narrow.
 WITHIN = 1e-6  # of the gradient's length
 ROUNDING = 16 * 2.0**-53 * 8 / EPSILON
 
