@@ -14,7 +14,7 @@ ROOMS = """
 core.edited core.errors core.settings core.kinds core.rng core.config core.names core.text core.wording
 core.ops core.optimizers core.models core.presets core.corpus core.passes core.plan
 core.engine core.write core.tasks core.train core.look core.advice core.file core.capsule core.hub core.tab
-terminal disk edits kernels engines data store plots reference inside jobs sweeps bench serve site api cli lab
+terminal disk edits kernels engines data store plots reference inside jobs sweeps bench labs serve site api cli lab
 """.split()  # noqa: SIM905
 PACKAGE = "tinygpt"  # its own file has the version, which anybody may import
 

@@ -40,6 +40,12 @@ from tinygpt.core.config import SampleConfig
 from tinygpt.core.presets import preset
 from tinygpt.core.write.sampler import generate
 from tinygpt.engines.spec import spec_engine
+from tinygpt.labs.room import Check
+def in_the_tab():
+    check, rows = Check(json.dumps({"preset": "tiny", "recipe": "modern"})), []
+    while (row := json.loads(check.step())) is not None:
+        rows.append(row)
+    return [row["name"] for row in rows if not row["right"]]
 text = b"the quick brown fox jumps over the lazy dog. " * 60
 config = preset("tiny", "modern")
 engine = spec_engine(config.replace(ngrams="", warmup=0, batch=8, lr=2e-3))
@@ -50,7 +56,8 @@ wrong = [each.name for each in check_gradients(config, text) if not each.right]
 state = run_now(engine.export_state()).w
 written = run_now(generate(engine, config.model.ctx, b"the ", SampleConfig(tokens=60)))
 print(json.dumps({"edit": EDIT, "version": __version__, "losses": losses, "wrong": wrong,
-                  "state": hashlib.sha256(state.tobytes()).hexdigest(), "written": written.decode("latin-1")}))
+                  "state": hashlib.sha256(state.tobytes()).hexdigest(), "written": written.decode("latin-1"),
+                  "in_the_tab": in_the_tab()}))
 """
 
 
@@ -86,6 +93,7 @@ def test_a_ready_edit_trains_and_its_gradients_are_as_it_says(name, tmp_path):
     said = trial(edited_package(edit), tmp_path)
     assert said["edit"] == edit.label and said["version"] == f"{RELEASE}+edit.{edit.label.split()[1]}"
     assert said["wrong"][:1] == ([FAULTS[name]] if name in FAULTS else [])
+    assert said["in_the_tab"][:1] == said["wrong"][:1]
     assert said["losses"][-1] < said["losses"][0] - 0.1, said["losses"]
 
 
@@ -100,6 +108,7 @@ def test_a_mutant_is_at_fault_and_finite_differences_say_where(name, original, t
     said = trial(edited_package(read_edit(name)), tmp_path)
     assert original["wrong"] == []
     assert said["wrong"][:1] == ([WRONG[name]] if name in WRONG else [])
+    assert said["in_the_tab"][:1] == said["wrong"][:1]
     differs = "written" if name == "mutant-14" else "state"
     assert said[differs] != original[differs]
     assert said["state"] == original["state"] or name != "mutant-14"

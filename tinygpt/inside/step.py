@@ -10,15 +10,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tinygpt.core.look.step import ops_data, slots_data
 from tinygpt.core.ops.gpu import Device, Target
-from tinygpt.core.ops.op import Op, bits_float
+from tinygpt.core.ops.op import Op
 from tinygpt.core.plan.cpu.lowering import Lowered
-from tinygpt.core.plan.memory import Slot
 from tinygpt.inside.page import filled
 
 SOURCES = Path(__file__).parents[1] / "kernels"
 SHARED_TEXT = re.compile(r"(width_\d|lanes_\w+|reduce|slices|philox)\.wgsl")
-FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 
 
 def step_page(title: str, mode: str, lowered: Lowered, milliseconds: list[float], device: str) -> str:
@@ -28,58 +27,15 @@ def step_page(title: str, mode: str, lowered: Lowered, milliseconds: list[float]
 
 def step_data(title: str, mode: str, lowered: Lowered, milliseconds: list[float], device: str) -> dict[str, Any]:
     plan, ops = lowered.plan, lowered.programs[mode].ops
-    phases = phases_of(ops)
     return {
         "title": title,
         "mode": mode,
         "device": device,
         "arena": plan.size,
         "persistent": plan.persistent_size,
-        "ops": [op_data(op, phases[i], milliseconds[i] if milliseconds else None) for i, op in enumerate(ops)],
-        "slots": [slot_data(slot, len(ops)) for slot in plan.persistent + plan.temporary[mode]],
+        "ops": ops_data(ops, milliseconds),
+        "slots": slots_data(lowered, mode),
         "kernels": {op.kernel: sources_of(op) for op in ops},
-    }
-
-
-def phases_of(ops: list[Op]) -> list[str]:
-    """Forward up to the loss, backward up to the gradients' norm, then the update."""
-    phase, found = FORWARD, []
-    for op in ops:
-        if op.kernel == "grad_norm":
-            phase = UPDATE
-        found.append(phase)
-        if op.kernel == "mean_loss" and phase == FORWARD:
-            phase = BACKWARD
-    return found
-
-
-def op_data(op: Op, phase: str, ms: float | None) -> dict[str, Any]:
-    numbers: dict[str, float] = dict(zip(op.declared.dims, op.dims, strict=True))
-    numbers |= {
-        name: float(f"{bits_float(bits):.7g}") for name, bits in zip(op.declared.scalars, op.scalars, strict=True)
-    }
-    return {
-        "kernel": op.kernel,
-        "phase": phase,
-        "reads": [[tensor.name, list(tensor.shape), tensor.root().name] for tensor in op.reads()],
-        "writes": [[tensor.name, list(tensor.shape), tensor.root().name] for tensor in op.writes()],
-        "numbers": numbers,
-        "flops": op.flops(),
-        "bytes": op.bytes_touched(),
-        "ms": ms,
-    }
-
-
-def slot_data(slot: Slot, ops: int) -> dict[str, Any]:
-    alive = slot.tensor.kind == "temp"
-    return {
-        "name": slot.tensor.name,
-        "shape": list(slot.tensor.shape),
-        "kind": slot.tensor.kind,
-        "start": slot.start,
-        "size": slot.size,
-        "first": slot.first if alive else 0,
-        "last": slot.last if alive else ops - 1,
     }
 
 

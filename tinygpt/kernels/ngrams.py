@@ -37,7 +37,7 @@ def mixed(word: Words) -> Words:
 def picked_rows(windows: Ints, E: int, orders: int) -> Ints:
     """[B,T,G]: the rows that each byte of windows [B,T] and those before it pick, -1 where there are too few."""
     T, tables = windows.shape[1], tables_of(orders)
-    rows = np.full((*windows.shape, len(tables)), -1)
+    rows = np.full(windows.shape + (len(tables),), -1)
     for g, n in enumerate(tables):
         last = [windows[:, back : max(back, T - n + 1 + back)].astype(np.uint64) for back in range(n)]
         rows[:, n - 1 :, g] = E * g + rows_of(last, E).astype(np.int64)
@@ -71,7 +71,7 @@ def ngram_embed_one(
 ) -> None:
     """The newest token of each text alone: tokens [R], at places position [R], behind the bytes recent [R,8]."""
     rows = np.full((R, G), -1)
-    last = [tokens.astype(np.uint64), *recent.T.astype(np.uint64)]
+    last = [tokens.astype(np.uint64)] + list(recent.T.astype(np.uint64))
     for g, n in enumerate(tables_of(orders)):
         rows[:, g] = np.where(position + 1 >= n, E * g + rows_of(last[:n][::-1], E).astype(np.int64), -1)
     looked_up(table, rows, y)

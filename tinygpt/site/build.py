@@ -51,6 +51,7 @@ from tinygpt.data.corpus import Corpus
 from tinygpt.data.tasks import load_task
 from tinygpt.engines.shipped import python_files
 from tinygpt.engines.typescript import GENERATED, write_generated
+from tinygpt.labs.shipped import lab_facts, room_files
 from tinygpt.serve.headers import HEADERS_FILE, allow_inline
 from tinygpt.site.hosting import addressed, settle, write_service_worker
 from tinygpt.site.single import template_of
@@ -73,6 +74,10 @@ INPUTS = (
     "tinygpt/kernels/*",
     "docs/**/*",
     "*.md",
+    "tinygpt/labs/**/*",
+    "tinygpt/edits/*/*.patch",
+    "tinygpt/bench/gradients.py",
+    "tinygpt/engines/spec_player.py",
     "tinygpt/serve/headers.py",
     "tinygpt/engines/shipped.py",
     "tinygpt/site/*.py",
@@ -210,6 +215,8 @@ def generate() -> None:
     (GENERATED / "site.json").write_text(json.dumps(stated, indent=1) + "\n", encoding="utf-8")
     compiled = {path.name: addressed(f"kernels/{path.name}", path.read_bytes()) for path in sorted(KERNELS.glob("*"))}
     (GENERATED / "python.json").write_text(json.dumps(python_files()), encoding="utf-8")
+    (GENERATED / "labs.json").write_text(json.dumps(lab_facts()), encoding="utf-8")
+    (GENERATED / "rooms.json").write_text(json.dumps(room_files()), encoding="utf-8")
     (GENERATED / "kernels.json").write_text(json.dumps(compiled), encoding="utf-8")
     (GENERATED / "sources.json").write_text(json.dumps(shown_sources()), encoding="utf-8")
     (WEB / "public" / "corpora").mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 // Runs a Python script under MicroPython, with tinygpt/core importable from the package's own files.
-// Usage: node run-micropython.mjs SCRIPT.py
+// Usage: node run-micropython.mjs SCRIPT.py [more folders of the package]
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { loadMicroPython } from "@micropython/micropython-webassembly-pyscript/micropython.mjs";
@@ -13,12 +13,14 @@ const python = await loadMicroPython({
 // The engines package is not there in the tab, and tinygpt/__init__.py needs nothing.
 python.FS.mkdir("/tinygpt");
 python.FS.writeFile("/tinygpt/__init__.py", readFileSync(package_ + "__init__.py"));
-python.FS.mkdir("/tinygpt/core");
-for (const entry of readdirSync(package_ + "core", { recursive: true, withFileTypes: true })) {
-  const path = `${entry.parentPath}/${entry.name}`;
-  const inside = `/tinygpt/${path.slice(package_.length)}`;
-  if (entry.isDirectory() && entry.name !== "__pycache__") python.FS.mkdir(inside);
-  else if (entry.name.endsWith(".py")) python.FS.writeFile(inside, readFileSync(path));
+for (const folder of ["core", ...process.argv.slice(3)]) {
+  python.FS.mkdir(`/tinygpt/${folder}`);
+  for (const entry of readdirSync(package_ + folder, { recursive: true, withFileTypes: true })) {
+    const path = `${entry.parentPath}/${entry.name}`;
+    const inside = `/tinygpt/${path.slice(package_.length)}`;
+    if (entry.isDirectory() && entry.name !== "__pycache__") python.FS.mkdir(inside);
+    else if (entry.name.endsWith(".py")) python.FS.writeFile(inside, readFileSync(path));
+  }
 }
 
 try {

@@ -42,11 +42,21 @@ function fetchQuietly(file: string): void {
   kernels(file).catch(() => undefined); // said when it is needed
 }
 
+const edited = new Map<string, string>();
+
+/** From here on a shader is this text. */
+export function editShader(file: string, text: string): void {
+  edited.set(file, text);
+}
+
 export async function shaders(file: string): Promise<string> {
-  const text = SHADERS[`../../../tinygpt/kernels/${file}`];
+  const text = edited.get(file) ?? SHADERS[`../../../tinygpt/kernels/${file}`];
   if (text === undefined) throw new Error(`the kernels ${file} are not on this site`);
   return text;
 }
+
+/** The package's own files that Python needs, and where its interpreter is. */
+export { sources, wasmUrl };
 
 export function python(): Promise<Python> {
   return startPython(sources, wasmUrl);

@@ -14,8 +14,10 @@ export interface Python extends Modules {
   run(script: string): void;
 }
 
+type Interpreter = Awaited<ReturnType<typeof loadMicroPython>>;
+
 /** `files`: the package's own, by their path below tinygpt/. `url`: micropython.wasm, where it is not beside its .mjs. */
-export async function startPython(files: Record<string, string>, url?: string): Promise<Python> {
+export async function startInterpreter(files: Record<string, string>, url?: string): Promise<Interpreter> {
   const python = await loadMicroPython({ heapsize: HEAP, ...(url ? { url } : {}) });
   python.FS.mkdir("/tinygpt");
   const folders = new Set<string>();
@@ -29,7 +31,13 @@ export async function startPython(files: Record<string, string>, url?: string): 
     python.FS.writeFile(`/tinygpt/${path}`, text);
   }
   python.runPython(`import gc\ngc.threshold(${GARBAGE})`);
-  python.runPython(`import sys\nsys.path.insert(0, '/')\nfrom tinygpt.core.tab import ${MODULES.join(", ")}`);
+  python.runPython("import sys\nsys.path.insert(0, '/')");
+  return python;
+}
+
+export async function startPython(files: Record<string, string>, url?: string): Promise<Python> {
+  const python = await startInterpreter(files, url);
+  python.runPython(`from tinygpt.core.tab import ${MODULES.join(", ")}`);
   const modules = Object.fromEntries(MODULES.map((name) => [name, python.globals.get(name)]));
   return { ...(modules as unknown as Modules), run: (script) => python.runPython(script) };
 }

@@ -1,0 +1,54 @@
+// What a lab's page and its rooms say to each other: tinygpt/labs/room.py and training.py make and take it.
+
+export interface Asked {
+  preset: string;
+  recipe: string;
+  bytes?: number; // of the text
+  steps?: number;
+  seed?: number;
+  changes?: Record<string, number | string>;
+}
+
+export interface PlannedOp {
+  kernel: string;
+  phase: "forward" | "backward" | "update";
+  reads: [name: string, shape: number[], root: string][];
+  writes: [name: string, shape: number[], root: string][];
+  numbers: Record<string, number>;
+  flops: number;
+  bytes: number;
+}
+
+export interface PlannedSlot {
+  name: string;
+  shape: number[];
+  kind: string;
+  start: number; // in floats
+  size: number;
+  first: number; // the ops between which it lives
+  last: number;
+}
+
+export interface Planned {
+  model: string;
+  parameters: number;
+  arena: number; // floats
+  persistent: number;
+  ops: PlannedOp[];
+  slots: PlannedSlot[];
+  declared: string; // what kernels are called with
+}
+
+/** A parameter's gradient against finite differences. */
+export interface CheckedGradient {
+  name: string;
+  length: number;
+  error: number;
+  right: boolean;
+  within: number;
+}
+
+export type Loss = [step: number, loss: number];
+
+export type TrainEvent =
+  { event: "begun"; engine: string; steps: number } | { event: "losses"; rows: Loss[] } | { event: "compiling"; made: number; of: number };

@@ -1,0 +1,196 @@
+// An edit under way: what was changed, and what was made of it. Each thing that runs has a room of its own, which is ended.
+import { corpus } from "../lib/corpus";
+import { lastLine } from "../worker/answers";
+import { Gone } from "../worker/remote";
+import { site } from "../lib/site";
+import type { LabEngine } from "./engines";
+import { aboutOf, applied, type Changed, firstChange, labelOf, patchOf, sizes } from "./patch";
+import type { Asked, CheckedGradient, Loss, Planned, TrainEvent } from "./protocol";
+import { openRoom, type Room } from "./rooms";
+import { type Sources, sources, texts } from "./sources";
+import { type Trouble, troubleOf } from "./trouble";
+
+export type Task = "plan" | "check" | "train";
+
+/** One of two runs that are watched side by side. */
+export interface Curve {
+  engine: string;
+  rows: Loss[];
+  done: boolean;
+}
+
+const NOTHING: Curve = { engine: "", rows: [], done: false };
+const SPEC_TEXT = 20_000; // bytes, for the specification's tiny models
+
+export class Edit {
+  facts = $state.raw<Sources | null>(null);
+  originals = $state.raw<Changed>({});
+  changed = $state.raw<Changed>({}); // also files that were changed back
+  path = $state("core/models/gpt.py");
+  shown = $state(0);
+  at = $state(1); // the line to begin at
+  name = $state("my");
+  about = $state("");
+  recipe = $state(site.defaultRecipe);
+  preset = $state("tiny");
+
+  task = $state<Task | null>(null); // what runs now
+  slow = $state(false); // it has said nothing for a while
+  trouble = $state.raw<Trouble | null>(null);
+  plans = $state.raw<{ original: Planned; edit: Planned } | null>(null);
+  checked = $state.raw<CheckedGradient[] | null>(null);
+  checkedAll = $state(false);
+  curves = $state.raw<{ original: Curve; edit: Curve } | null>(null);
+  steps = $state(0); // of those curves
+  private ending: AbortController | null = null;
+  private watch: ReturnType<typeof setTimeout> | undefined;
+
+  readonly sizes = $derived(sizes(this.changed, this.originals));
+  readonly paths = $derived(this.sizes.map(({ path }) => path));
+  readonly patch = $derived(patchOf(this.changed, this.originals, this.about));
+
+  /** Files and edits are fetched once. */
+  async open(): Promise<void> {
+    this.facts ??= await sources();
+    this.originals = texts(this.facts);
+  }
+
+  get text(): string {
+    return this.changed[this.path] ?? this.originals[this.path] ?? "";
+  }
+
+  show(path: string): void {
+    this.path = path;
+    this.at = firstChange(this.originals[path] ?? "", this.text);
+    this.shown++;
+  }
+
+  type(text: string): void {
+    this.changed = { ...this.changed, [this.path]: text };
+    if (this.trouble) this.trouble = null;
+  }
+
+  reset(path: string): void {
+    this.changed = Object.fromEntries(Object.entries(this.changed).filter(([other]) => other !== path));
+    this.shown++;
+  }
+
+  /** Takes a patch in place of what was changed; a sentence is thrown where it does not fit. */
+  take(patch: string, name: string): void {
+    const changed = applied(patch, this.originals);
+    this.clear();
+    [this.changed, this.name, this.about] = [changed, name, aboutOf(patch)];
+    this.show(Object.keys(changed)[0]!);
+  }
+
+  clear(): void {
+    this.stop();
+    [this.changed, this.about, this.name] = [{}, "", "my"];
+    [this.trouble, this.plans, this.checked, this.curves] = [null, null, null, null];
+    this.shown++;
+  }
+
+  stop(): void {
+    this.ending?.abort();
+    this.ending = null;
+    clearTimeout(this.watch);
+    [this.task, this.slow] = [null, false];
+  }
+
+  /** Something was heard: it is not an endless loop yet. */
+  private heard(): void {
+    clearTimeout(this.watch);
+    this.slow = false;
+    this.watch = setTimeout(() => (this.slow = true), 6000);
+  }
+
+  private asked(more: Partial<Asked> = {}): Asked {
+    return { preset: this.preset, recipe: this.recipe, bytes: site.corpus.bytes, ...more };
+  }
+
+  private async run(task: Task, work: (ended: AbortSignal) => Promise<void>): Promise<void> {
+    this.stop();
+    const ending = (this.ending = new AbortController());
+    [this.task, this.trouble] = [task, null];
+    this.heard();
+    try {
+      await work(ending.signal);
+    } catch (error) {
+      if (ending.signal.aborted) return;
+      const text =
+        error instanceof Gone ? "The room for Python has closed. Try once more." : error instanceof Error ? error.message : String(error);
+      this.trouble = troubleOf(text, this.paths);
+    } finally {
+      ending.abort();
+      if (this.ending === ending) this.stop();
+    }
+  }
+
+  private rooms(ended: AbortSignal): { original: Promise<Room>; edit: Promise<Room> } {
+    const edited = labelOf(this.name, this.patch).then((label) => openRoom(this.mine(), this.patch && label, ended));
+    return { original: openRoom({}, "", ended), edit: edited };
+  }
+
+  private mine(): Changed {
+    return Object.fromEntries(this.paths.map((path) => [path, this.changed[path]!]));
+  }
+
+  plan(): Promise<void> {
+    this.plans = null;
+    return this.run("plan", async (ended) => void (await this.planIn(this.rooms(ended))));
+  }
+
+  private async planIn(rooms: { original: Promise<Room>; edit: Promise<Room> }): Promise<void> {
+    const asked = this.asked();
+    const [edit, original] = await Promise.all([rooms.edit, rooms.original].map(async (room) => (await room).calls.plan(asked)));
+    this.plans = { original: original!, edit: edit! };
+  }
+
+  check(): Promise<void> {
+    [this.checked, this.checkedAll] = [[], false];
+    return this.run("check", async (ended) => {
+      const room = await this.rooms(ended).edit;
+      await room.calls.check(this.asked(), {
+        heard: (row) => {
+          this.heard();
+          this.checked = [...this.checked!, row];
+        },
+      });
+      this.checkedAll = true;
+    });
+  }
+
+  train(engine: LabEngine, steps: number): Promise<void> {
+    [this.curves, this.steps] = [{ original: NOTHING, edit: NOTHING }, steps];
+    return this.run("train", async (ended) => {
+      const rooms = this.rooms(ended);
+      const whole = await corpus(site.corpus);
+      if (engine !== "spec") await this.planIn(rooms);
+      const one = async (which: "original" | "edit"): Promise<void> => {
+        const { calls } = await rooms[which];
+        const heard = (event: TrainEvent): void => this.note(which, event);
+        const text = engine === "spec" ? whole.slice(0, SPEC_TEXT) : whole;
+        const asked = this.asked({ steps });
+        if (engine === "spec") await calls.specify({ ...asked, text }, { heard });
+        else await calls.train({ ...asked, text, engine, threads: 0 }, { heard });
+        this.curves = { ...this.curves!, [which]: { ...this.curves![which], done: true } };
+      };
+      // One after the other where both would want all cores, or the GPU; side by side where each has one.
+      if (engine === "spec") await Promise.all([one("edit"), one("original")]);
+      else {
+        await one("edit");
+        await one("original");
+      }
+    });
+  }
+
+  private note(which: "original" | "edit", event: TrainEvent): void {
+    this.heard();
+    const before = this.curves![which];
+    if (event.event === "begun") this.curves = { ...this.curves!, [which]: { ...before, engine: event.engine } };
+    if (event.event === "losses") this.curves = { ...this.curves!, [which]: { ...before, rows: [...before.rows, ...event.rows] } };
+  }
+}
+
+/** What the reader is told of an error of the page's own. */
+export const told = (error: unknown): string => lastLine(error);

@@ -1,0 +1,89 @@
+// A room of its own for Python whose sources may be edited. Nothing in it lasts: whoever opened it ends it.
+import { text as json } from "../generated/protocol.ts";
+import { Lender } from "../players/lending.ts";
+import { borrowThreads } from "../players/thread.ts";
+import { editShader, sources, wasmUrl } from "../worker/assets.ts";
+import type { Machine, TrialEvent } from "../worker/protocol.ts";
+import { startInterpreter } from "../worker/python.ts";
+import { answerCalls, type Line } from "../worker/remote.ts";
+import { Trial } from "../worker/trial.ts";
+import rooms from "../generated/rooms.json";
+import type { Changed } from "./patch.ts";
+import type { Asked, CheckedGradient, Loss, Planned, TrainEvent } from "./protocol.ts";
+
+/** What a lab has of Python: `step` says null once there is no more. */
+interface Steps {
+  step(): string;
+}
+interface Room {
+  plan(asked: string): string;
+  Check(asked: string): Steps;
+  SpecRun(asked: string, digits: string): Steps & { describe(): string };
+}
+interface Training {
+  Training(asked: string): { run(trial: Trial, text: Uint8Array): Promise<string> };
+}
+
+let room: Room;
+let training: Training;
+
+const MARK = "core/edited.py"; // where the sources say who edited them
+const IMPORTS = "from tinygpt.labs import shims\nshims.install()\nfrom tinygpt.labs import room, training";
+
+function* steps<Row>(of: Steps): Generator<Row> {
+  for (;;) {
+    const row = JSON.parse(of.step()) as Row | null;
+    if (row === null) return;
+    yield row;
+  }
+}
+
+const digitsOf = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+const methods = {
+  threads: async (port: MessagePort): Promise<void> => {
+    const lender = new Lender(port);
+    borrowThreads(() => lender.thread());
+  },
+
+  /** Comes first: sources in place of the package's own, and what models are to say of it. */
+  open: async ({ changed, edit }: { changed: Changed; edit: string }): Promise<void> => {
+    const files: Changed = { ...sources, ...rooms };
+    for (const [path, text] of Object.entries(changed)) {
+      if (path.endsWith(".wgsl")) editShader(path.replace("kernels/", ""), text);
+      else files[path] = text;
+    }
+    if (edit) files[MARK] = files[MARK]!.replace('EDIT = ""', `EDIT = ${JSON.stringify(edit)}`);
+    const python = await startInterpreter(files, wasmUrl);
+    python.runPython(IMPORTS);
+    room = python.globals.get("room") as Room;
+    training = python.globals.get("training") as Training;
+  },
+
+  plan: async (asked: Asked): Promise<Planned> => JSON.parse(room.plan(json(asked))) as Planned,
+
+  check: async (asked: Asked, { tell }: Line<CheckedGradient>): Promise<void> => {
+    for (const row of steps<CheckedGradient>(room.Check(json(asked)))) tell(row);
+  },
+
+  /** A tiny model, by the specification. */
+  specify: async ({ text, ...asked }: Asked & { text: Uint8Array }, { tell }: Line<TrainEvent>): Promise<void> => {
+    const run = room.SpecRun(json({ ...asked, bytes: text.length }), digitsOf(text));
+    const { model, parameters } = JSON.parse(run.describe()) as { model: string; parameters: number };
+    tell({ event: "begun", engine: `the specification, ${parameters} parameters, ${model}`, steps: asked.steps! });
+    for (const row of steps<Loss>(run)) tell({ event: "losses", rows: [row] });
+  },
+
+  train: async ({ text, engine, threads, ...asked }: Asked & Machine & { text: Uint8Array }, line: Line<TrainEvent>): Promise<void> => {
+    const trial = await Trial.on({ engine, threads }, line as unknown as Line<TrialEvent>);
+    const request = json({ ...asked, bytes: text.length, ...trial.device() });
+    await trial.answer(async () => training.Training(request).run(trial, text));
+  },
+};
+
+export type Methods = typeof methods;
+
+/** The whole text of an error: the page looks for the line in it. */
+const whole = (error: unknown): { message: string } => ({ message: error instanceof Error ? error.message : String(error) });
+
+answerCalls(methods, Promise.resolve(), whole);
