@@ -20,7 +20,7 @@ const GROUPS: [string, string[]][] = [
   ["Share it", ["models", "share", "serve", "capsule", "format"]],
   ["What it reaches", ["quality", "performance"]],
   ["How it works", ["architecture", "step", "passes", "engines", "webgpu", "reference"]],
-  ["Work on it", ["edits", "extending", "testing", "page", "site", "headless-gpu", "CONTRIBUTING", "CHANGELOG"]],
+  ["Work on it", ["edits", "labs", "extending", "testing", "page", "site", "headless-gpu", "CONTRIBUTING", "CHANGELOG"]],
 ];
 const SHORT: Record<string, string> = { performance: "Speed", CHANGELOG: "Changes", "headless-gpu": "WebGPU on a server" };
 
