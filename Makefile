@@ -33,7 +33,7 @@ mutants: setup ## break the sources in many places, one at a time: make test mus
 	$(BIN)/python tests/mutants.py
 
 test-slow: setup qemu ## the long proofs, an emulated ARM machine's among them
-	$(PIP) install xllamacpp "lm_eval[api]"
+	$(PIP) install xllamacpp "lm_eval[api]" --editable '.[ray]'
 	$(BIN)/python -m pytest -m slow
 
 sanitize: .venv/test-ready clang ## the C++ kernels under the address and undefined-behaviour sanitizers (needs clang)

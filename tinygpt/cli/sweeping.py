@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,11 +27,12 @@ from tinygpt.engines.machine import cores
 from tinygpt.engines.select import EngineChoice, make_engine, settle
 from tinygpt.jobs.texts import OF_CONFIG, OF_RESUMED, Texts, with_texts
 from tinygpt.store.runs import RUNS
+from tinygpt.sweeps.cluster import RayCluster
 from tinygpt.sweeps.folder import SweepFolder, numbered, read_results
 from tinygpt.sweeps.plan import Plan, Run, described
 from tinygpt.sweeps.results import FAILED, Result
 from tinygpt.sweeps.running import Kept, Runner, Work
-from tinygpt.sweeps.sweeping import Keep, one_by_one, side_by_side, sweep
+from tinygpt.sweeps.sweeping import Keep, on_cluster, one_by_one, side_by_side, sweep
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Job:
     settings: SweepSettings
     jobs: int = 1
     keep: bool = False
+    on_ray: bool = False
     out: Path | None = None
     folder: SweepFolder | None = None
 
@@ -58,12 +60,14 @@ def execute(job: Job, output: Output) -> None:
     plan = replace(job.settings.plan, train_bytes=EXERCISES if is_task(first.data.name) else len(texts.train))
     settings = replace(job.settings, plan=plan, data=known.data, validation=known.validation, engine=choice)
     work = prepared_work(settings, texts, job.jobs)
-    device = described_engine(plan, work.engine)
-    with new_folder(job, settings, texts.corpus.name) if job.folder is None else nullcontext(job.folder) as folder:
+    with ExitStack() as held:
+        cluster = held.enter_context(RayCluster(work)) if job.on_ray else None
+        device = cluster.describe() if cluster else described_engine(plan, work.engine)
+        folder = job.folder or held.enter_context(new_folder(job, settings, texts.corpus.name))
         done = [result for result in read_results(folder.results) if result.outcome != FAILED]
         folder.keep_only(done)
         before(output, settings, folder, texts, device, done)
-        stopped, results = run_all(job, settings, folder, work, done, output)
+        stopped, results = run_all(job, settings, folder, work, done, output, cluster)
         if results:
             report(output, settings, folder, results)
     output.require_stdout()
@@ -108,7 +112,13 @@ def new_folder(job: Job, settings: SweepSettings, corpus: str) -> SweepFolder:
 
 
 def run_all(
-    job: Job, settings: SweepSettings, folder: SweepFolder, work: Work, done: list[Result], output: Output
+    job: Job,
+    settings: SweepSettings,
+    folder: SweepFolder,
+    work: Work,
+    done: list[Result],
+    output: Output,
+    cluster: RayCluster | None,
 ) -> tuple[bool, list[Result]]:
     """Whether it was stopped, and all results."""
     plan = settings.plan
@@ -117,7 +127,10 @@ def run_all(
     runner = Runner(work)
     with stop_signals(display.stop_soon, runner.stop) as stop:
         display.listen(lambda: stop.wanted or output.lost)
-        do = one_by_one(runner, display, keep) if job.jobs == 1 else side_by_side(job.jobs, work, display, keep)
+        if cluster:
+            do = on_cluster(cluster, display)
+        else:
+            do = one_by_one(runner, display, keep) if job.jobs == 1 else side_by_side(job.jobs, work, display, keep)
         display.begin()
         try:
             results = sweep(plan, done, do, folder.record)

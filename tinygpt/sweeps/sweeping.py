@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tinygpt.sweeps.plan import Plan, Run
 from tinygpt.sweeps.results import FAILED, Result, standings
 from tinygpt.sweeps.running import Kept, Runner, Work
+
+if TYPE_CHECKING:
+    from tinygpt.sweeps.cluster import RayCluster
 
 Keep = Callable[[Run], Kept | None]
 Do = Callable[[Sequence[Run]], Iterator[Result]]  # ends early where the sweep is to stop
@@ -65,6 +68,10 @@ def one_by_one(runner: Runner, watch: Watch, keep: Keep) -> Do:
             yield result
 
     return do
+
+
+def on_cluster(cluster: RayCluster, watch: Watch) -> Do:
+    return lambda runs: cluster.do(runs, watch)
 
 
 def side_by_side(jobs: int, work: Work, watch: Watch, keep: Keep) -> Do:

@@ -23,6 +23,7 @@ EXAMPLES = """Examples:
   tinygpt sweep --preset tiny --over lr=1e-4,3e-4,1e-3,3e-3,1e-2,3e-2 --halving 3
   tinygpt sweep --over preset=tiny,small,medium --steps 500 --whole-text
   tinygpt sweep --over optimizer=adamw,muon --schedule cosine --jobs 2
+  tinygpt sweep --over seed=1,2,3,4,5,6,7,8 --engine native --on ray
   tinygpt sweep --resume runs/sweep-shakespeare-1
 """
 
@@ -58,6 +59,9 @@ def sweep(
         ),
     ] = False,
     jobs: Annotated[int, option("--jobs", help="processes at once, which share the CPU", default="1", panel=PANEL)] = 1,
+    on: Annotated[
+        str | None, option("--on", help="ray: on all machines of a Ray cluster", default="this machine", panel=PANEL)
+    ] = None,
     out: Annotated[
         Path | None, option("--out", help="folder of the sweep", default="runs/sweep-DATA-NUMBER", panel=PANEL)
     ] = None,
@@ -98,6 +102,12 @@ def sweep(
     output = Output(json=json, quiet=quiet)
     if jobs < 1:
         raise TinyGPTError(f"--jobs must be at least 1, not {jobs}")
+    if on not in (None, "ray"):
+        raise TinyGPTError(f"--on takes ray, not '{on}'")
+    if on and jobs > 1:
+        raise TinyGPTError("--jobs does not go with --on ray: as many runs go on at once as the cluster has room for")
+    if on and keep:
+        raise TinyGPTError("--keep does not go with --on ray: each run's folder would be on another machine's disk")
     texts = TextFlags(data, file, budget, val_data, val_file)
     machine = engine_changes(engine, device, precision, compile, threads)
     fixed = {**stated["model"], **stated["train"]}
@@ -121,9 +131,9 @@ def sweep(
         with SweepFolder.open(resume) as folder:
             folder.lock()
             settings = read_sweep(folder.plan).with_texts(texts, moved=True)
-            execute(Job(settings, jobs=jobs, keep=keep, folder=folder), output)
+            execute(Job(settings, jobs=jobs, keep=keep, on_ray=bool(on), folder=folder), output)
         return
     settings = read_sweep(config) if config is not None else SweepSettings()
     settings = changed_settings(settings, over or [], fixed, preset, recipe, halving, whole_text)
     settings = settings.with_texts(texts, moved=False).with_engine(machine)
-    execute(Job(settings, jobs=jobs, keep=keep, out=out), output)
+    execute(Job(settings, jobs=jobs, keep=keep, on_ray=bool(on), out=out), output)
