@@ -1,8 +1,7 @@
 // A step of the rows that a batch picked: an invocation per entry and word of four floats, entries in the order of n.
 //
 // The first entry that names a row sums up what all entries have for it, in their order, and steps it; the others have
-// nothing to do. So no row has two writers, and sums are the same every time. The search takes the time: it compares four
-// entries at a time, and fetches four slopes at a time, so that one fetch does not wait for the other.
+// nothing to do. So no row has two writers, and sums are the same every time. The search takes the time: it goes by four.
 override N: u32;
 override G: u32;
 override W: u32;
@@ -27,10 +26,6 @@ fn row_at(n: u32, number: u32) -> i32 {
   return -1;
 }
 
-fn slope(n: u32, number: u32, word: u32) -> vec4f {
-  return dy[(n * G + number) * (W / 4u) + word];
-}
-
 @compute @workgroup_size(256)
 fn adagrad_rows(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) lane: u32) {
   let words = W / 4u;
@@ -40,8 +35,6 @@ fn adagrad_rows(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_i
   let row = row_at(n, number);
   var is_first = row >= 0;
   var sum = vec4f();
-  var waiting = vec4u();  // entries for this row, the newest first: four are fetched at a time
-  var count = 0u;
   for (var turn = 0u; turn < (N + 255u) / 256u; turn++) {
     if (lane < QUADS) {
       let first = turn * 256u + 4u * lane;
@@ -57,24 +50,13 @@ fn adagrad_rows(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_i
           if (same[j] && other < n) {
             is_first = false;
           } else if (same[j]) {
-            waiting = vec4u(other, waiting.xyz);
-            count += 1u;
-          }
-          if (count == 4u) {
-            sum += slope(waiting.w, number, word);
-            sum += slope(waiting.z, number, word);
-            sum += slope(waiting.y, number, word);
-            sum += slope(waiting.x, number, word);
-            count = 0u;
+            sum += dy[(other * G + number) * words + word];
           }
         }
       }
     }
     workgroupBarrier();
   }
-  if (count > 2u) { sum += slope(waiting.z, number, word); }
-  if (count > 1u) { sum += slope(waiting.y, number, word); }
-  if (count > 0u) { sum += slope(waiting.x, number, word); }
   parts[lane] = dot(sum, sum);
   var before = 0.0;
   if (is_first) {
