@@ -53,6 +53,7 @@ from tinygpt.engines.shipped import python_files
 from tinygpt.engines.typescript import GENERATED, write_generated
 from tinygpt.labs.shipped import lab_facts, room_files
 from tinygpt.serve.headers import HEADERS_FILE, allow_inline
+from tinygpt.site import figures
 from tinygpt.site.hosting import addressed, settle, write_service_worker
 from tinygpt.site.single import template_of
 from tinygpt.site.sources import shown_sources
@@ -218,6 +219,7 @@ def generate() -> None:
     (GENERATED / "labs.json").write_text(json.dumps(lab_facts()), encoding="utf-8")
     (GENERATED / "rooms.json").write_text(json.dumps(room_files()), encoding="utf-8")
     (GENERATED / "kernels.json").write_text(json.dumps(compiled), encoding="utf-8")
+    (GENERATED / "passes.json").write_text(json.dumps(figures.passes()), encoding="utf-8")
     (GENERATED / "sources.json").write_text(json.dumps(shown_sources()), encoding="utf-8")
     (WEB / "public" / "corpora").mkdir(parents=True, exist_ok=True)
     for name in BUNDLED:
