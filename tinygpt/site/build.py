@@ -57,6 +57,7 @@ from tinygpt.site import figures
 from tinygpt.site.hosting import addressed, settle, write_service_worker
 from tinygpt.site.single import template_of
 from tinygpt.site.sources import shown_sources
+from tinygpt.site.steps import write_steps
 from tinygpt.store import bundled as zoo
 from tinygpt.store.formats.web_page import TEMPLATE
 
@@ -82,6 +83,7 @@ INPUTS = (
     "tinygpt/serve/headers.py",
     "tinygpt/engines/shipped.py",
     "tinygpt/site/*.py",
+    "tinygpt/inside/step.*",
     "tinygpt/engines/typescript.py",
     "tinygpt/store/bundled/models/*",
     "tinygpt/store/formats/web_page.py",
@@ -227,6 +229,7 @@ def generate() -> None:
     for task in TASKS:
         write_text(PREFIX + task.name, load_task(PREFIX + task.name, TASK_BYTES))
     write_models(WEB / "public")
+    write_steps(WEB / "public", GENERATED)
 
 
 def model_rows() -> list[dict[str, Any]]:
