@@ -90,7 +90,7 @@ wheel: site ## pack all of it, the built page too, into dist/tinygpt-*.whl
 	$(PIP) wheel --no-deps --wheel-dir dist .
 
 clean: ## remove .venv, installed packages and caches; runs/ stays
-	rm -rf .venv web/node_modules tinygpt/page web/.astro web/src/generated web/public/corpora web/public/models web/public/kernels build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv web/node_modules tinygpt/page web/.astro web/src/generated web/public/corpora web/public/models web/public/kernels web/public/steps build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # What each target needs and no more: .venv/ready trains, node-ready builds the page, test-ready checks everything.
 .venv/made:

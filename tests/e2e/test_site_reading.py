@@ -94,7 +94,7 @@ def test_a_chapter_its_question_progress_search_and_all_of_it_offline(
     assert not faults
 
 
-@pytest.mark.parametrize("path", ["learn/", "learn/09-memory-plans/", "reference/", "reference/cli/"])
+@pytest.mark.parametrize("path", ["learn/", "learn/09-memory-plans/", "reference/", "step/tiny-classic/"])
 def test_pages_to_read_are_for_everyone(dist: Path, browser: Browser, path: str) -> None:
     complaints: list[str] = []
     with Site(dist) as site:
@@ -103,6 +103,7 @@ def test_pages_to_read_are_for_everyone(dist: Path, browser: Browser, path: str)
         page = context.new_page()
         page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
         page.goto(site.url + path)
+        page.wait_for_load_state("networkidle")
         page.evaluate(AXE.read_text())
         for figure in page.locator("[data-figure]").all():
             figure.scroll_into_view_if_needed()
@@ -116,3 +117,20 @@ def test_pages_to_read_are_for_everyone(dist: Path, browser: Browser, path: str)
         found += grave_faults(page, f"{path}, searched", ("dark",))
         context.close()
     assert width <= PHONE["width"] and not found and not complaints
+
+
+def test_a_step_is_drawn_and_its_ops_can_be_chosen(dist: Path, browser: Browser) -> None:
+    with Site(dist) as site:
+        context = browser.new_context(viewport=WIDE)
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.goto(f"{site.url}step/")
+        page.get_by_role("link", name="tiny, classic").click()
+        expect(page.locator("#shelf rect")).not_to_have_count(0)
+        ops = page.get_by_role("listbox", name="Ops")
+        ops.focus()
+        page.keyboard.press("End")
+        expect(page.locator("#chosen")).to_have_text("48 record")
+        page.get_by_role("tab", name="WGSL").click()
+        expect(page.locator("#source")).to_contain_text("@compute")
+        context.close()

@@ -53,9 +53,11 @@ from tinygpt.engines.shipped import python_files
 from tinygpt.engines.typescript import GENERATED, write_generated
 from tinygpt.labs.shipped import lab_facts, room_files
 from tinygpt.serve.headers import HEADERS_FILE, allow_inline
+from tinygpt.site import figures
 from tinygpt.site.hosting import addressed, settle, write_service_worker
 from tinygpt.site.single import template_of
 from tinygpt.site.sources import shown_sources
+from tinygpt.site.steps import write_steps
 from tinygpt.store import bundled as zoo
 from tinygpt.store.formats.web_page import TEMPLATE
 
@@ -81,6 +83,7 @@ INPUTS = (
     "tinygpt/serve/headers.py",
     "tinygpt/engines/shipped.py",
     "tinygpt/site/*.py",
+    "tinygpt/inside/step.*",
     "tinygpt/engines/typescript.py",
     "tinygpt/store/bundled/models/*",
     "tinygpt/store/formats/web_page.py",
@@ -218,6 +221,7 @@ def generate() -> None:
     (GENERATED / "labs.json").write_text(json.dumps(lab_facts()), encoding="utf-8")
     (GENERATED / "rooms.json").write_text(json.dumps(room_files()), encoding="utf-8")
     (GENERATED / "kernels.json").write_text(json.dumps(compiled), encoding="utf-8")
+    (GENERATED / "passes.json").write_text(json.dumps(figures.passes()), encoding="utf-8")
     (GENERATED / "sources.json").write_text(json.dumps(shown_sources()), encoding="utf-8")
     (WEB / "public" / "corpora").mkdir(parents=True, exist_ok=True)
     for name in BUNDLED:
@@ -225,6 +229,7 @@ def generate() -> None:
     for task in TASKS:
         write_text(PREFIX + task.name, load_task(PREFIX + task.name, TASK_BYTES))
     write_models(WEB / "public")
+    write_steps(WEB / "public", GENERATED)
 
 
 def model_rows() -> list[dict[str, Any]]:

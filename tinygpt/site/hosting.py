@@ -18,9 +18,15 @@ SERVICE_WORKER = "sw.js"
 POLICY = "Content-Security-Policy"
 IN_HEADERS_ONLY = "frame-ancestors"  # browsers complain of it inside a page
 ADDRESS = re.compile(r'((?:href|src|component-url|renderer-url|before-hydration-url)=")/(?!/)')
-WHEN_USED = ("corpora/", "kernels/", "models/")  # kept by the service worker once they are
+WHEN_USED = ("corpora/", "kernels/", "models/", "steps/")  # kept by the service worker once they are
 AS_READ = ("source/", "notebooks/")  # pages of which few are read: kept once they were, until the next build
-LATER = ("learn/", "reference/", "pictures/", "search.json.gz")  # pages to read: kept after what trains and writes
+LATER = (
+    "learn/",
+    "reference/",
+    "step/",
+    "pictures/",
+    "search.json.gz",
+)  # pages to read: kept after what trains and writes
 
 
 def addressed(path: str, content: bytes) -> str:

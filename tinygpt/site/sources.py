@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)|source=([^\s#]+)")
+SITE_PAGES = ROOT / "web" / "src" / "pages"  # a link to one of these leads to the page itself
 TEXTS = (".py", ".pyi", ".cpp", ".h", ".wgsl", ".ts", ".svelte", ".json", ".toml", ".ipynb", "")  # "" is _headers
 
 
@@ -28,7 +29,12 @@ def shown_sources() -> list[str]:
 def targets(page: Path) -> Iterator[Path]:
     for link, source in LINK.findall(page.read_text(encoding="utf-8")):
         target = (ROOT / source if source else page.parent / link).resolve()
-        if target != ROOT and target.exists() and (target.is_dir() or is_text(target)):
+        if (
+            target != ROOT
+            and SITE_PAGES not in target.parents
+            and target.exists()
+            and (target.is_dir() or is_text(target))
+        ):
             yield target
 
 

@@ -17,7 +17,8 @@ export function addressOf(path: string): string {
     if (posix.dirname(path) + "/" === TRAIL) return `/learn/${name}/`;
     if (posix.dirname(path) === "docs" || ALSO.includes(path)) return `/reference/${name.toLowerCase()}/`;
   }
-  return `/source/${pathOnSite(path)}/`;
+  const page = /^web\/src\/pages\/(\w+)$/.exec(path); // one that the site has and docs/ has not
+  return page ? `/${page[1]}/` : `/source/${pathOnSite(path)}/`;
 }
 
 /** A folder on the site: a name that ends in .py would be a module to those that pack it. */

@@ -24,9 +24,11 @@ const GROUPS: [string, string[]][] = [
 ];
 const SHORT: Record<string, string> = { performance: "Speed", CHANGELOG: "Changes", "headless-gpu": "WebGPU on a server" };
 
-/** Pages that another part of the site adds to Learn, where it is there. */
-const ADDED =
-  Object.keys(import.meta.glob("../pages/lab/index.astro")).length > 0 ? [{ title: "Labs", address: "/lab/", name: "lab" }] : [];
+/** What Learn has beside its chapters; the labs where they are there. */
+const BESIDE: Link[] = [
+  { title: "See it run", address: "/step/", name: "step" },
+  ...Object.keys(import.meta.glob("../pages/lab/index.astro")).map(() => ({ title: "Labs", address: "/lab/", name: "lab" })),
+];
 
 export function entryOf(path: string): Entry {
   const found = entries.find(({ id }) => id === path);
@@ -68,7 +70,7 @@ export const chapters: Entry[] = entries
 
 export const trail: Group[] = [
   { title: "Chapters", links: chapters.map((entry) => linkTo(entry)) },
-  ...(ADDED.length ? [{ title: "Practise", links: ADDED }] : []),
+  { title: "Beside them", links: BESIDE },
 ];
 
 export const reference: Group[] = GROUPS.map(([title, names]) => ({

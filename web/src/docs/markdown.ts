@@ -45,6 +45,7 @@ export const site = defineHastPlugin({
     {
       filter: ["p"],
       visit(node, context) {
+        if (/^About \d+ minutes\./.test(context.textContent(node))) context.setProperty(node, "className", ["needs"]);
         // The page has its own way to the next chapter.
         if (/^Next: /.test(context.textContent(node)) && pathIn(context.fileURL).startsWith("docs/learn/")) context.removeNode(node);
       },
