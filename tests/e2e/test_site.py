@@ -13,12 +13,13 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tinygpt.site.build import ROOT, build
+from tinygpt.site.build import ROOT, WEB, build
 from tinygpt.site.sources import pages as pages_of_docs
 
 pytestmark = pytest.mark.xdist_group("page")
 SCRIPT = re.compile(r"""(?:from|import)\s*["'](\.[^"']+)["']""")
 VIEWS = re.compile(r"(home|play|train|text|inside|models|verify|measure|share|model|class|lesson)([?=].*)?")
+LABS = re.findall(r'lab: "(\w+)"', (WEB / "src" / "lab" / "labs.ts").read_text(encoding="utf-8"))
 MOST = 250_000  # bytes of a chapter, compressed, with all it loads
 
 
@@ -73,6 +74,8 @@ def faults(page: Path, site: Path) -> list[str]:
             found.append(f"{address} leads nowhere")
         elif place and file == site / "index.html":
             found += [] if VIEWS.fullmatch(place) else [f"{address} is no view of the page"]
+        elif place and file == site / "lab" / "index.html":
+            found += [] if place.split("=")[0] in ("list", *LABS) else [f"{address} is no lab"]
         elif place and place not in document(file).ids:
             found.append(f"{address}: that page has no such place")
     return [f"{page.relative_to(site)}: {fault}" for fault in found]
