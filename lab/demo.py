@@ -16,7 +16,6 @@ from tinygpt.engines.runner import CHROMIUM_FLAGS, find_chromium
 from tinygpt.serve.server import Site
 from tinygpt.site.build import build
 
-SIZE = {"width": 880, "height": 640}
 FRAMES = 24
 SHOWN_MS, LAST_MS = 320, 2500
 COLOURS = 32  # letters on paper need few
@@ -36,7 +35,7 @@ def main() -> None:
     frames: list[Image.Image] = []
     with Site(build()) as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(CHROMIUM_FLAGS))
-        page = browser.new_page(viewport=SIZE, reduced_motion="reduce")  # so that it does not play by itself
+        page = browser.new_page(viewport={"width": 880, "height": 640}, reduced_motion="reduce")  # so that it does not play by itself
         page.goto(site.url)
         page.locator("input[type=range]").first.wait_for()
         page.evaluate("document.fonts.ready")
