@@ -35,7 +35,8 @@ def main() -> None:
     frames: list[Image.Image] = []
     with Site(build()) as site, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(CHROMIUM_FLAGS))
-        page = browser.new_page(viewport={"width": 880, "height": 640}, reduced_motion="reduce")  # so that it does not play by itself
+        # Without motion it does not play by itself.
+        page = browser.new_page(viewport={"width": 880, "height": 640}, reduced_motion="reduce")
         page.goto(site.url)
         page.locator("input[type=range]").first.wait_for()
         page.evaluate("document.fonts.ready")
