@@ -1,27 +1,10 @@
 """Edit the step: the check finds a fault, an endless loop is stopped, the mended step trains beside the original."""
 
 import pytest
-from playwright.sync_api import Page, expect
+from lab_helpers import opened, press, type_text
+from playwright.sync_api import expect
 
 from tinygpt.edits import read_edit
-
-
-def opened(open_page, name: str) -> Page:
-    """A lab, of the site that the play page was opened from."""
-    page = open_page()
-    page.goto(page.url.split("#")[0] + f"lab/#{name}")
-    return page
-
-
-def press(page: Page, name: str) -> None:
-    page.get_by_role("button", name=name, exact=True).click()
-
-
-def type_text(page: Page, text: str) -> None:
-    """In place of what the editor shows."""
-    page.locator("[data-editor] .cm-content").click()
-    page.keyboard.press("ControlOrMeta+a")
-    page.keyboard.insert_text(text)
 
 
 def test_an_edit_is_planned_checked_stopped_and_trained(open_page, tmp_path):

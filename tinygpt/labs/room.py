@@ -30,18 +30,11 @@ CHECKED = {
     "ngram_rows": 256, "ngram_width": 4,
 }  # fmt: skip
 TRAINED = {
-    "layers": 2,
-    "d_model": 16,
-    "heads": 2,
-    "kv_heads": 0,
-    "ctx": 8,
-    "batch": 4,
-    "grad_accum": 1,
-    "dropout": 0.0,
+    "layers": 2, "d_model": 8, "heads": 2, "kv_heads": 0, "ctx": 8, "batch": 2, "grad_accum": 1, "dropout": 0.0,
     "ngrams": "",
-}
-# Matrices of 16 numbers across want longer steps than a preset's.
-RATES = {"lr": 1e-2, "min_lr": 1e-3, "warmup": 10}
+}  # fmt: skip
+# Matrices of 8 numbers across want longer steps than a preset's.
+RATES = {"lr": 2e-2, "min_lr": 2e-3, "warmup": 5}
 
 
 def config_of(asked: "dict[str, Any]") -> RunConfig:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tinygpt.engines.shipped import stripped
+from tinygpt.labs.derive.check import LABS
 
 PACKAGE = Path(__file__).parents[1]
 # What a room needs beside core: the specification, its player and what checks with them.
 ROOMS = (
     "labs/*.py",
     "labs/arrays/*.py",
+    "labs/derive/*.py",
     "kernels/*.py",
     "engines/__init__.py",
     "engines/spec_player.py",
@@ -56,7 +58,8 @@ def lab_facts() -> dict[str, object]:
             text = (PACKAGE / path).read_text(encoding="utf-8")
             rows.append({"path": path, "about": first_sentence(text, path), "text": text})
         groups.append({"title": title, "files": rows})
-    return {"groups": groups, "ready": patches("ready"), "mutants": patches("mutants")}
+    derive = [dict(lab.facts(), solution=lab.solution) for lab in LABS]
+    return {"groups": groups, "ready": patches("ready"), "mutants": patches("mutants"), "derive": derive}
 
 
 def patches(folder: str) -> dict[str, str]:

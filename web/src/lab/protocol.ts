@@ -48,6 +48,34 @@ export interface CheckedGradient {
   within: number;
 }
 
+/** What a step does, in a few numbers, as digits: some are none. */
+export type Evidence = [what: string, values: string[]];
+
+export interface JudgedRow {
+  what: string;
+  right: boolean;
+  value: string;
+  wanted: string;
+}
+
+/** A comparison of what a reader's function gives with an oracle. */
+export interface Comparison {
+  what: string; // the oracle
+  output: string;
+  sizes: Record<string, number>;
+  shape: number[];
+  right: boolean;
+  bound: number;
+  heat: (number | null)[][]; // how far off each entry is; null: it is no number
+  worst: number | null;
+  row: number;
+  column: number;
+  got: number | null;
+  wanted: number | null;
+}
+
+export type TimedLoss = [step: number, loss: number | null, microseconds: number];
+
 export type Loss = [step: number, loss: number];
 
 export type TrainEvent =

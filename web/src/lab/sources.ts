@@ -12,10 +12,23 @@ export interface SourceGroup {
   files: SourceFile[];
 }
 
+/** An op to derive: tinygpt/labs/derive. */
+export interface DeriveLab {
+  name: string;
+  title: string;
+  statement: string;
+  starter: string;
+  solution: string;
+  hints: string[];
+  kernel: string;
+  outputs: string[];
+}
+
 export interface Sources {
   groups: SourceGroup[];
   ready: Record<string, string>; // patches by name
   mutants: Record<string, string>;
+  derive: DeriveLab[];
 }
 
 let coming: Promise<Sources> | null = null;

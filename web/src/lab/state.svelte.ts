@@ -5,12 +5,19 @@ import { Gone } from "../worker/remote";
 import { site } from "../lib/site";
 import type { LabEngine } from "./engines";
 import { aboutOf, applied, type Changed, firstChange, labelOf, patchOf, sizes } from "./patch";
-import type { Asked, CheckedGradient, Loss, Planned, TrainEvent } from "./protocol";
+import type { Asked, CheckedGradient, Evidence, JudgedRow, Loss, Planned, TrainEvent } from "./protocol";
 import { openRoom, type Room } from "./rooms";
 import { type Sources, sources, texts } from "./sources";
 import { type Trouble, troubleOf } from "./trouble";
 
-export type Task = "plan" | "check" | "train";
+export type Task = "plan" | "check" | "train" | "judge";
+
+/** What came of holding a mended source against the original. */
+export interface Judged {
+  right: boolean;
+  compared: number;
+  said: string;
+}
 
 /** One of two runs that are watched side by side. */
 export interface Curve {
@@ -42,6 +49,8 @@ export class Edit {
   checkedAll = $state(false);
   curves = $state.raw<{ original: Curve; edit: Curve } | null>(null);
   steps = $state(0); // of those curves
+  judged = $state.raw<Judged | null>(null);
+  private blind = false; // whether where the change is stays hidden
   private ending: AbortController | null = null;
   private watch: ReturnType<typeof setTimeout> | undefined;
 
@@ -61,7 +70,7 @@ export class Edit {
 
   show(path: string): void {
     this.path = path;
-    this.at = firstChange(this.originals[path] ?? "", this.text);
+    this.at = this.blind ? 1 : firstChange(this.originals[path] ?? "", this.text);
     this.shown++;
   }
 
@@ -76,9 +85,10 @@ export class Edit {
   }
 
   /** Takes a patch in place of what was changed; a sentence is thrown where it does not fit. */
-  take(patch: string, name: string): void {
+  take(patch: string, name: string, blind = false): void {
     const changed = applied(patch, this.originals);
     this.clear();
+    this.blind = blind;
     [this.changed, this.name, this.about] = [changed, name, aboutOf(patch)];
     this.show(Object.keys(changed)[0]!);
   }
@@ -86,7 +96,7 @@ export class Edit {
   clear(): void {
     this.stop();
     [this.changed, this.about, this.name] = [{}, "", "my"];
-    [this.trouble, this.plans, this.checked, this.curves] = [null, null, null, null];
+    [this.trouble, this.plans, this.checked, this.curves, this.judged] = [null, null, null, null, null];
     this.shown++;
   }
 
@@ -160,6 +170,28 @@ export class Edit {
     });
   }
 
+  /** Holds what the sources compute against what the original computes, number by number. */
+  judge(): Promise<void> {
+    this.judged = { right: false, compared: 0, said: "" };
+    return this.run("judge", async (ended) => {
+      const rooms = this.rooms(ended);
+      const wanted: Evidence[] = [];
+      const [original, mended] = await Promise.all([rooms.original, rooms.edit]);
+      await original.calls.evidence(undefined, { heard: (row) => (this.heard(), void wanted.push(row)) });
+      const heard = (row: JudgedRow): void => {
+        this.heard();
+        const compared = this.judged!.compared + 1;
+        const said = `Not yet. The first number that differs: ${row.what} is ${brief(row.value)}, and should be ${brief(row.wanted)}.`;
+        this.judged = { right: false, compared, said: row.right ? "" : said };
+      };
+      await mended.calls.judge(wanted, { heard });
+      if (this.judged!.said) return;
+      const { compared } = this.judged!;
+      const said = `Mended. All ${compared} comparisons agree with the original: losses, gradients, weights, rates, and what it writes byte by byte.`;
+      this.judged = { right: true, compared, said };
+    });
+  }
+
   train(engine: LabEngine, steps: number): Promise<void> {
     [this.curves, this.steps] = [{ original: NOTHING, edit: NOTHING }, steps];
     return this.run("train", async (ended) => {
@@ -191,6 +223,8 @@ export class Edit {
     if (event.event === "losses") this.curves = { ...this.curves!, [which]: { ...before, rows: [...before.rows, ...event.rows] } };
   }
 }
+
+const brief = (digits: string): string => (Number.isFinite(Number(digits)) ? Number(digits).toPrecision(6) : digits);
 
 /** What the reader is told of an error of the page's own. */
 export const told = (error: unknown): string => lastLine(error);

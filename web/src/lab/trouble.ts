@@ -5,11 +5,12 @@ export interface Trouble {
   line?: number;
 }
 
-const FRAME = /File "\/*tinygpt\/([^"]+)", line (\d+)/g;
+const FRAME = /File "(?:\/*tinygpt\/([^"]+)|<string>)", line (\d+)/g;
+export const ANSWER = "answer.py"; // what a reader wrote that is no file of the package
 
 /** Of an error's text; of several frames the last in one of the `edited` files tells most. */
 export function troubleOf(text: string, edited: string[]): Trouble {
-  const frames = Array.from(text.matchAll(FRAME), ([, path, line]) => ({ path: path!, line: Number(line) }));
+  const frames = Array.from(text.matchAll(FRAME), ([, path, line]) => ({ path: path ?? ANSWER, line: Number(line) }));
   const frame = frames.findLast(({ path }) => edited.includes(path)) ?? frames.at(-1);
   return { message: inWords(text.trim().split("\n").at(-1)?.trim() ?? text), ...frame };
 }

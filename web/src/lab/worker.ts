@@ -9,7 +9,7 @@ import { answerCalls, type Line } from "../worker/remote.ts";
 import { Trial } from "../worker/trial.ts";
 import rooms from "../generated/rooms.json";
 import type { Changed } from "./patch.ts";
-import type { Asked, CheckedGradient, Loss, Planned, TrainEvent } from "./protocol.ts";
+import type { Asked, CheckedGradient, Comparison, Evidence, JudgedRow, Loss, Planned, TimedLoss, TrainEvent } from "./protocol.ts";
 
 /** What a lab has of Python: `step` says null once there is no more. */
 interface Steps {
@@ -24,11 +24,23 @@ interface Training {
   Training(asked: string): { run(trial: Trial, text: Uint8Array): Promise<string> };
 }
 
+interface Judging {
+  Evidence(): Steps;
+  Judge(original: string): Steps;
+}
+
+interface Deriving {
+  Derivation(asked: string): Steps;
+  DerivedRun(asked: string, digits: string): Steps & { describe(): string };
+}
+
 let room: Room;
+let deriving: () => Deriving;
+let judging: Judging;
 let training: Training;
 
 const MARK = "core/edited.py"; // where the sources say who edited them
-const IMPORTS = "from tinygpt.labs import shims\nshims.install()\nfrom tinygpt.labs import room, training";
+const IMPORTS = "from tinygpt.labs import shims\nshims.install()\nfrom tinygpt.labs import evidence, room, training";
 
 function* steps<Row>(of: Steps): Generator<Row> {
   for (;;) {
@@ -57,6 +69,11 @@ const methods = {
     const python = await startInterpreter(files, wasmUrl);
     python.runPython(IMPORTS);
     room = python.globals.get("room") as Room;
+    deriving = () => {
+      python.runPython("from tinygpt.labs.derive import check as deriving");
+      return python.globals.get("deriving") as Deriving;
+    };
+    judging = python.globals.get("evidence") as Judging;
     training = python.globals.get("training") as Training;
   },
 
@@ -64,6 +81,34 @@ const methods = {
 
   check: async (asked: Asked, { tell }: Line<CheckedGradient>): Promise<void> => {
     for (const row of steps<CheckedGradient>(room.Check(json(asked)))) tell(row);
+  },
+
+  evidence: async (_: undefined, { tell }: Line<Evidence>): Promise<void> => {
+    for (const row of steps<Evidence>(judging.Evidence())) tell(row);
+  },
+
+  /** Up to the first that is another than the original's. */
+  judge: async (original: Evidence[], { tell }: Line<JudgedRow>): Promise<void> => {
+    for (const row of steps<JudgedRow>(judging.Judge(json(original)))) {
+      tell(row);
+      if (!row.right) return;
+    }
+  },
+
+  /** A reader's function beside finite differences and the specification. */
+  derive: async (asked: { lab: string; source: string }, { tell }: Line<Comparison>): Promise<void> => {
+    for (const row of steps<Comparison>(deriving().Derivation(json(asked)))) tell(row);
+  },
+
+  /** A tiny model in which an op is the reader's, or ours where there is no source. */
+  deriveTrain: async (
+    { text, ...asked }: { lab: string; source: string; steps: number; text: Uint8Array },
+    { tell }: Line<TimedLoss>,
+  ): Promise<string> => {
+    const run = deriving().DerivedRun(json(asked), digitsOf(text));
+    const { model, parameters } = JSON.parse(run.describe()) as { model: string; parameters: number };
+    for (const row of steps<TimedLoss>(run)) tell(row);
+    return `${parameters} parameters, ${model}`;
   },
 
   /** A tiny model, by the specification. */

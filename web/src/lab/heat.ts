@@ -1,0 +1,29 @@
+// Where a tensor is wrong, and in words.
+import type { Comparison } from "./protocol";
+
+/** How hot an entry is, from 0 (within the bound) to 1 (the worst, or no number). */
+export function heats({ heat, bound }: Pick<Comparison, "heat" | "bound">): number[][] {
+  const most = Math.max(bound, ...heat.flat().map((off) => off ?? 0));
+  const range = Math.log(most / bound) || 1;
+  return heat.map((row) =>
+    row.map((off) => {
+      if (off === null) return 1;
+      return off <= bound ? 0 : 0.15 + 0.85 * (Math.log(off / bound) / range);
+    }),
+  );
+}
+
+const number = (value: number | null): string => (value === null ? "no number" : value.toPrecision(6));
+
+export function inWords({ what, output, shape, row, column, got, wanted, sizes, heat, bound }: Comparison): string {
+  const count = heat.flat().filter((off) => off === null || off > bound).length;
+  const all = heat.flat().length;
+  const place = shape.length > 1 ? `row ${row}, column ${column}` : `place ${column}`;
+  const said = Object.entries(sizes)
+    .sort()
+    .map(([name, size]) => `${name} = ${size}`);
+  return (
+    `${output} is wrong in ${count} of ${all} places, where ${said.join(", ")}. ` +
+    `At ${place} it is ${number(got)}, and by ${what} ${number(wanted)}.`
+  );
+}
