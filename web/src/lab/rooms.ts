@@ -2,7 +2,7 @@
 import { lendThreads } from "../players/lending";
 import { callsTo, type Remote } from "../worker/remote";
 import type { Changed } from "./patch";
-import type { Methods } from "./worker";
+import type { Methods } from "./labworker";
 
 export interface Room {
   calls: Remote<Methods>;
@@ -12,7 +12,7 @@ export interface Room {
 
 /** With these sources in place of the package's own; `edit` is what models are to say of it. */
 export async function openRoom(changed: Changed, edit: string, ended?: AbortSignal): Promise<Room> {
-  const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "lab" });
+  const worker = new Worker(new URL("./labworker.ts", import.meta.url), { type: "module", name: "lab" });
   const { calls, end } = callsTo<Methods>(worker);
   const lent = navigator.userAgent.includes("Firefox/") ? lendThreads() : null;
   if (lent) void calls.threads(lent.port, { transfer: [lent.port] }).catch(() => undefined);
