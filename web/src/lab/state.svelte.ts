@@ -49,6 +49,7 @@ export class Edit {
   checkedAll = $state(false);
   curves = $state.raw<{ original: Curve; edit: Curve } | null>(null);
   steps = $state(0); // of those curves
+  compiling = $state(""); // kernels for the GPU, as far as they are
   judged = $state.raw<Judged | null>(null);
   private blind = false; // whether where the change is stays hidden
   private ending: AbortController | null = null;
@@ -193,7 +194,7 @@ export class Edit {
   }
 
   train(engine: LabEngine, steps: number): Promise<void> {
-    [this.curves, this.steps] = [{ original: NOTHING, edit: NOTHING }, steps];
+    [this.curves, this.steps, this.compiling] = [{ original: NOTHING, edit: NOTHING }, steps, ""];
     return this.run("train", async (ended) => {
       const rooms = this.rooms(ended);
       const whole = await corpus(site.corpus);
@@ -219,6 +220,7 @@ export class Edit {
   private note(which: "original" | "edit", event: TrainEvent): void {
     this.heard();
     const before = this.curves![which];
+    if (event.event === "compiling") this.compiling = `Compiling kernels: ${event.made} of ${event.of}`;
     if (event.event === "begun") this.curves = { ...this.curves!, [which]: { ...before, engine: event.engine } };
     if (event.event === "losses") this.curves = { ...this.curves!, [which]: { ...before, rows: [...before.rows, ...event.rows] } };
   }
