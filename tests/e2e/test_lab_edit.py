@@ -35,6 +35,9 @@ def test_an_edit_is_planned_checked_stopped_and_trained(open_page, tmp_path):
     page.get_by_label("steps").fill("20")
     press(page, "Train")
     expect(page.get_by_role("region", name="The run")).to_contain_text("means of the last 20 steps")
+    assert (
+        page.locator(".u-over").first.evaluate("over => getComputedStyle(over).position") == "absolute"
+    )  # has its style
 
 
 @pytest.mark.slow

@@ -91,10 +91,9 @@ export function edit(host: HTMLElement, label: string, onChange: (text: string) 
       view.setState(EditorState.create({ doc: text, extensions: extensions(mode) }));
       showing = false;
       const line = view.state.doc.line(Math.min(at, view.state.doc.lines));
-      view.dispatch({
-        selection: { anchor: line.from },
-        effects: EditorView.scrollIntoView(line.from, { y: at > 1 ? "center" : "start" }),
-      });
+      // A file that is opened at its beginning moves nothing: CodeMirror would scroll the page, too.
+      const effects = at > 1 ? [EditorView.scrollIntoView(line.from, { y: "center" })] : [];
+      view.dispatch({ selection: { anchor: line.from }, effects });
     },
     mark: (line) => {
       const found = line === null || line > view.state.doc.lines ? null : view.state.doc.line(line);
