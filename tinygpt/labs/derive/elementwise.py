@@ -97,7 +97,7 @@ SWIGLU_LAB = Lab(
     "SwiGLU",
     "swiglu_backward",
     "backward",
-    "gate_up [N, 2F] has the gate in its first F columns and `up` in the rest. y = silu(gate) up, with\n"
+    "gate_up [N, 2F] has the gate in its first F columns and up in the rest. y = silu(gate) up, with\n"
     "silu(g) = g σ(g) and σ(g) = 1 / (1 + exp(−g)). Given dy [N, F], write dgate_up [N, 2F].",
     "def backward(dy, gate_up):\n    F = dy.shape[1]\n    gate, up = gate_up[:, :F], gate_up[:, F:]\n    ...\n"
     "    return np.hstack([dgate, dup])\n",

@@ -26,7 +26,8 @@ export function showHowFar(article: HTMLElement): void {
   table.before(box);
   const draw = (): void => {
     const { read, answered } = progress();
-    const next = chapters.find(({ href }) => !read.includes(CHAPTER.exec(href)![1]!)) ?? null;
+    const isRead = ({ href }: HTMLAnchorElement): boolean => read.includes(CHAPTER.exec(href)![1]!);
+    const next = chapters[chapters.findLastIndex(isRead) + 1] ?? chapters.find((chapter) => !isRead(chapter)); // chapters may be skipped
     box.hidden = read.length + answered.length === 0;
     box.replaceChildren();
     const bar = Object.assign(document.createElement("progress"), { max: chapters.length, value: read.length });
@@ -35,8 +36,14 @@ export function showHowFar(article: HTMLElement): void {
     said.textContent = `${read.length} of ${chapters.length} chapters read, ${answered.length} ${answered.length === 1 ? "question" : "questions"} answered. `;
     if (next)
       said.append("Continue with ", Object.assign(document.createElement("a"), { href: next.href, textContent: next.textContent }), ".");
-    const clear = Object.assign(document.createElement("button"), { type: "button", className: "plain", textContent: "Begin again" });
-    clear.addEventListener("click", forget);
+    const clear = Object.assign(document.createElement("button"), {
+      type: "button",
+      className: "plain",
+      textContent: "Forget my progress",
+    });
+    clear.addEventListener("click", () => {
+      if (confirm("Forget which chapters you have read and which questions you have answered?")) forget();
+    });
     box.append(bar, said, clear);
   };
   draw();
