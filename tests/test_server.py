@@ -19,7 +19,7 @@ from tinygpt.cli.app import app
 from tinygpt.cli.interrupts import INTERRUPTED
 from tinygpt.core.errors import TinyGPTError
 from tinygpt.serve.headers import allow_inline, headers_for, read_rules
-from tinygpt.serve.server import HOST, ISOLATION, PORTS_TO_TRY, Site
+from tinygpt.serve.server import HOST, ISOLATION, PORTS_TO_TRY, Site, listen
 
 STATED = (Path(__file__).parent.parent / "web" / "public" / "_headers").read_text()
 PAGE = headers_for(read_rules(STATED), "/")
@@ -174,3 +174,11 @@ def test_play_serves_until_it_is_interrupted(
     finally:
         signal.signal(number, before)
     assert result.exit_code == code and opened and opened[0] in result.output
+
+
+def test_an_answer_does_not_wait_for_its_client_to_acknowledge() -> None:
+    """Nagle's algorithm is off: it made every answer on a connection that is used again 40 ms late."""
+    with closing(listen(0)) as server, socket.create_connection(server.getsockname(), timeout=10):
+        accepted, _ = server.accept()
+        with closing(accepted):
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -167,12 +167,17 @@ def listen(port: int, host: str = HOST) -> socket.socket:
     last = min(port + PORTS_TO_TRY, 65536) if port else 1
     for candidate in range(port, last):
         try:
-            return socket.create_server((address, candidate), family=family)
+            found = socket.create_server((address, candidate), family=family)
         except OSError as fault:
             if fault.errno == errno.EADDRNOTAVAIL:
                 raise TinyGPTError(f"{host} is not an address of this machine; {ADDRESSES}") from None
             if fault.errno not in (errno.EADDRINUSE, errno.EACCES):
                 raise
+            continue
+        # Its connections inherit this. asyncio asks for it only of sockets that state their protocol, and these do not:
+        # an answer's body waited for the client's acknowledgement of its head, which takes 40 ms.
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return found
     raise TinyGPTError(f"the ports from {port} to {last - 1} are all taken; name another one")
 
 
