@@ -80,18 +80,18 @@ class Api:
             if asked.stream:
                 return Events(self.events(first, news, shape, told), news)
             texts = await unless_gone(request, whole_texts(first, news, len(asked.texts())))
-            scores = await unless_gone(request, self.scores(asked, texts))
+            scores: list[list[Scored] | None] = [None] * len(texts)
+            if asked.logprobs is not None:
+                scores = await unless_gone(request, self.scores(asked, asked.logprobs, texts))
         except BaseException:
             await news.aclose()
             raise
         told.done(sum(piece.tokens for piece in texts))
         return JSONResponse(shape.whole(texts, scores), headers=UNKEPT)
 
-    async def scores(self, asked: Asked, texts: list[Piece]) -> list[list[Scored] | None]:
-        """Of each text its bytes' probabilities, where they are asked for."""
-        count, scorer = asked.logprobs, self.writers[asked.model].scorer
-        if count is None:
-            return [None] * len(texts)
+    async def scores(self, asked: Asked, count: int, texts: list[Piece]) -> list[list[Scored] | None]:
+        """Of each text its bytes' probabilities, with so many of the most likely bytes beside each."""
+        scorer = self.writers[asked.model].scorer
 
         def score(piece: Piece) -> list[Scored]:
             return scored(scorer, asked.prompts[piece.choice // asked.count], piece.written, asked.echo, count)
