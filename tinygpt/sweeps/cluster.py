@@ -20,7 +20,7 @@ from tinygpt.engines.select import EngineChoice
 from tinygpt.sweeps.plan import Run, described
 from tinygpt.sweeps.results import Result
 from tinygpt.sweeps.running import Runner, Work
-from tinygpt.sweeps.workers import BETWEEN_NEWS
+from tinygpt.sweeps.workers import BETWEEN_NEWS, now_and_then
 
 if TYPE_CHECKING:
     from tinygpt.sweeps.sweeping import Watch
@@ -55,18 +55,9 @@ class News:
 
 def work_on(sweep: str, work: Work, number: int, run: Run, news: Any) -> Result:
     """A task, in a process of Ray's."""
-    told = 0.0
-
-    def on_step(step: int) -> bool:
-        nonlocal told
-        if time.monotonic() - told >= BETWEEN_NEWS:
-            told = time.monotonic()
-            news.tell.remote(number, step)
-        return True
-
     if sweep not in RUNNERS:
         RUNNERS[sweep] = Runner(work)
-    result = RUNNERS[sweep].run(run, on_step)
+    result = RUNNERS[sweep].run(run, now_and_then(lambda step: news.tell.remote(number, step)))
     assert result is not None  # nobody stops a run here: a task is cancelled
     return result
 

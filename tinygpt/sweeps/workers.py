@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Self
@@ -21,19 +21,25 @@ if TYPE_CHECKING:
 BETWEEN_NEWS = 0.25  # seconds
 
 
-def work_on(connection: Connection, work: Work) -> None:
-    """A worker: runs come in, steps done and results go out. Where nobody listens any more, it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal's processes; the first one decides
-    runner = Runner(work)
+def now_and_then(tell: Callable[[int], None]) -> Callable[[int], bool]:
+    """What a run is given to call at every step: it tells of some, and stops none."""
     told = 0.0
 
     def on_step(step: int) -> bool:
         nonlocal told
         if time.monotonic() - told >= BETWEEN_NEWS:
             told = time.monotonic()
-            connection.send(step)
+            tell(step)
         return True
 
+    return on_step
+
+
+def work_on(connection: Connection, work: Work) -> None:
+    """A worker: runs come in, steps done and results go out. Where nobody listens any more, it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal's processes; the first one decides
+    runner = Runner(work)
+    on_step = now_and_then(connection.send)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             run, kept = connection.recv()
