@@ -1,23 +1,31 @@
 // One tab per run: whoever goes on with a run, renames or deletes it, holds its lock. A tab that dies lets go of it.
 
-const PATIENCE = 1500; // ms: a tab that was just closed or reloaded may hold a lock that long
+import { askForTab } from "../lib/tabs.ts";
+
+const PATIENCE = 30_000; // ms: on a busy machine a tab that was closed or reloaded holds its locks for seconds
 
 const name = (id: string): string => `tinygpt-run-${id}`;
 
 export class Locks {
   private readonly held = new Map<string, () => void>();
 
-  /** Whether the lock is ours now. */
+  /** Whether the lock is ours now. Not if another tab says that it has the run; one that is gone says nothing. */
   async take(id: string): Promise<boolean> {
     if (this.held.has(id) || !("locks" in navigator)) return true;
-    return new Promise((resolve) => {
-      const options = { signal: AbortSignal.timeout(PATIENCE) };
+    const refused = new AbortController();
+    const patience = setTimeout(() => refused.abort(), PATIENCE);
+    const settle = askForTab(id, () => refused.abort());
+    const taken = new Promise<boolean>((resolve) => {
       const hold = (): Promise<void> =>
         new Promise((release) => {
           this.held.set(id, release);
           resolve(true);
         });
-      navigator.locks.request(name(id), options, hold).catch(() => resolve(false));
+      navigator.locks.request(name(id), { signal: refused.signal }, hold).catch(() => resolve(false));
+    });
+    return taken.finally(() => {
+      clearTimeout(patience);
+      settle();
     });
   }
 
