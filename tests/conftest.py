@@ -28,6 +28,11 @@ SHARING = ("wasm", "webgpu", "bundled")  # folders whose tests share a runner or
 FIRST = ["page", "wgpu", "page-kept", "wasm", "webgpu", "wheel", "distributed", "bundled", "test_sources.py"]
 
 
+def pytest_xdist_auto_num_workers():
+    """One more than there are cores: a test that drives a browser or waits for a process leaves its core idle."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items):
     for item in items:
