@@ -20,6 +20,7 @@ from tinygpt.engines.gpu import Gpu, Progress, explained, record
 from tinygpt.kernels.init import initial_values
 
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+MAPPED = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
 SENT_TOGETHER = 512  # dispatches, at least: fewer submits cost less, but the GPU should begin soon
 
 
@@ -114,19 +115,16 @@ class WebGPUPlayer(Player):
                 at += size
 
     async def read(self, places: list[list[int]]) -> bytes:
-        """All pieces in one copy that the host maps once."""
-        total = sum(size for _, _, size in places)
+        """All pieces in one buffer that the host maps, and copies once: a state is as large as three models."""
         with explained(self.gpu.name):
-            if len(places) == 1:
-                buffer, start, size = places[0]
-                return bytes(self.gpu.queue.read_buffer(self.buffers[buffer], start, size))
-            gathered = self.gpu.buffer(total, wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.COPY_SRC)
+            gathered = self.gpu.buffer(sum(size for _, _, size in places), MAPPED)
             encoder, at = self.gpu.device.create_command_encoder(), 0
             for buffer, start, size in places:
                 encoder.copy_buffer_to_buffer(self.buffers[buffer], start, gathered, at, size)
                 at += size
             self.gpu.queue.submit([encoder.finish()])
-            data = bytes(self.gpu.queue.read_buffer(gathered))
+            gathered.map_sync(wgpu.MapMode.READ)
+            data = bytes(gathered.read_mapped(copy=False))
             gathered.destroy()
         return data
 
