@@ -23,6 +23,7 @@ PROMPTS = {
     "shakespeare-huge": "To be, ",
     "shakespeare-small": "To be, ",
 }
+SMALLEST = {"shakespeare-small": PROMPTS["shakespeare-small"]}
 LENGTH = 300  # more than the window of any of them, so that it is read again
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 WRITE = """(prompt, temperature, length) => {
@@ -75,13 +76,22 @@ def written(tab: Tab, prompt: str, temperature: float = 0) -> str:
     return str(tab.call(TEXT))
 
 
-@pytest.mark.parametrize("browser_name", ["chromium", "firefox", "webkit"])
+@pytest.mark.parametrize(
+    ("browser_name", "models"),
+    [
+        ("chromium", PROMPTS),
+        ("firefox", SMALLEST),
+        ("webkit", SMALLEST),
+        pytest.param("firefox", PROMPTS, marks=pytest.mark.slow),
+        pytest.param("webkit", PROMPTS, marks=pytest.mark.slow),
+    ],
+)
 def test_every_bundled_model_writes_what_the_terminal_writes(
-    browser_name: str, browser: Browser, dist: Path, tmp_path: Path
+    browser_name: str, models: dict[str, str], browser: Browser, dist: Path, tmp_path: Path
 ) -> None:
     assert PROMPTS.keys() == named().keys()
     with tab_in(browser_name, browser, tmp_path) as tab:
-        for name, prompt in PROMPTS.items():
+        for name, prompt in models.items():
             page = tmp_path / f"{name}.html"
             save_model(page, load_file(named()[name]), prompt=prompt)
             tab.open(page.as_uri())

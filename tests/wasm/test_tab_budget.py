@@ -23,7 +23,7 @@ const page = {
   open: async (playbook) => {
     const player = await WasmPlayer.create(JSON.parse(playbook), { kernels, threads: 1 });
     const run = player.run.bind(player);
-    player.run = (mode, times) => { clock += 0.01 * times; return run(mode, times); };
+    player.run = (mode, times) => { clock += 0.014 * times; return run(mode, times); };
     players.push(player);
     return bridge(player, () => false, (error) => { throw error; });
   },
