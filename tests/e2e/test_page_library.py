@@ -18,7 +18,6 @@ from tinygpt.engines.native import native_engine
 from tinygpt.store.formats import load_tinygpt
 
 pytestmark = pytest.mark.xdist_group("page-kept")
-FREE = "async () => !(await navigator.locks.query()).held.some(({ name }) => name.startsWith('tinygpt-run'))"
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 
 
@@ -136,9 +135,7 @@ def test_a_run_is_gone_on_with_in_one_tab_at_a_time(open_page: OpenPage, tmp_pat
     reached = stop(page)
     wait_until_kept(page)
     page.close()
-    other.wait_for_function(FREE)
-    show(other, "train")
-    show(other, "models")
+    expect(shelved(other, "toy")).not_to_contain_text("It is open in another tab")
     click(shelved(other, "toy").get_by_role("button", name="Open"))
     show(other, "models")
     expect(other.get_by_role("alert").first).to_contain_text(f"toy is open: step {reached:,}.")

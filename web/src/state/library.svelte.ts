@@ -3,7 +3,7 @@ import type { Changes, Damaged, Difference, Library as Listed, Shelved } from ".
 import { Gone } from "../worker/remote";
 import type { Calls } from "./connection";
 
-const LOOK_AGAIN = 2000; // ms: a tab that was just reloaded may hold its run a moment longer
+export const LOOK_AGAIN = 2000; // ms: a tab that was just closed or reloaded may hold its run a moment longer
 const CHANCES = 2;
 
 /** What the snapshots of a run have written. */
