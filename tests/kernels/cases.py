@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rounding import SMALLEST, U
 from words import apart, tensor_of
 
 from tinygpt.core.ops.op import KERNELS, Op, Tensor, bits_float, float_bits
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs.rounding import SMALLEST, U
 
 if TYPE_CHECKING:
     from kernel_tests import KernelTests

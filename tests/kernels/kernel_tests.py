@@ -22,7 +22,6 @@ from cases import (
     run_spec,
 )
 from harness_cpp import cpu_lanes, run_kernel
-from rounding import U
 from slopes import assert_gradient
 from wgsl_text import declared_bindings, declared_overrides, joined, overrides
 
@@ -30,6 +29,7 @@ from tinygpt.core.ops import gpu
 from tinygpt.core.ops.gpu import Device, Target
 from tinygpt.core.ops.op import KERNELS, Op
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs.rounding import U
 
 BOTH_ROUND = 2 * 2.0**-53  # two sides in float64
 
@@ -96,7 +96,7 @@ class KernelTests:
         """Make inputs agree that do in training: what a backward kernel is given is what its forward kernel kept."""
 
     def bound(self, **case: Any) -> dict[str, Any]:
-        """The largest error of each output of floats that rounding to float32 can explain (see rounding.py)."""
+        """The largest error of each output of floats that rounding to float32 can explain (see labs/rounding.py)."""
         return {name: np.zeros_like(case[name]) for name in KERNELS[self.kernel].outputs if is_float(case[name])}
 
     def __init_subclass__(cls, register: bool = True) -> None:

@@ -1,9 +1,8 @@
-import numpy as np
 import torch
 from kernel_tests import KernelTests
-from rounding import GELU_STEEPEST, U, gelu_errors
 
 from tinygpt.core.ops.linear import GELU, RELU2
+from tinygpt.labs import bounds
 
 CASES = [{"N": N, "F": F, "kind": kind} for N, F in [(1, 4), (3, 20), (17, 48), (31, 192)] for kind in (GELU, RELU2)]
 LONG = [{"N": 129, "F": 100, "kind": GELU}]
@@ -16,6 +15,7 @@ def value_of(x, kind):
 
 class TestActivation(KernelTests):
     kernel = "activation"
+    bound = staticmethod(bounds.activation)
     cases = CASES
     long_cases = LONG
     fills = FILLS
@@ -23,14 +23,10 @@ class TestActivation(KernelTests):
     def formula(self, *, x, kind, **_):
         return {"y": value_of(x, kind)}
 
-    def bound(self, *, x, kind, **_):
-        if kind == RELU2:
-            return {"y": U * np.square(np.maximum(x, 0))}
-        return {"y": gelu_errors(x)[0]}
-
 
 class TestActivationBackward(KernelTests):
     kernel = "activation_backward"
+    bound = staticmethod(bounds.activation_backward)
     cases = CASES
     long_cases = LONG
     forward = "activation"
@@ -41,8 +37,3 @@ class TestActivationBackward(KernelTests):
         x = x.clone().requires_grad_()
         value_of(x, kind).backward(dy)
         return {"dx": x.grad}
-
-    def bound(self, *, dy, x, kind, **_):
-        if kind == RELU2:
-            return {"dx": U * np.abs(dy * 2 * np.maximum(x, 0))}
-        return {"dx": np.abs(dy) * (gelu_errors(x)[1] + U * GELU_STEEPEST)}

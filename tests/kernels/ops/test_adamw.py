@@ -5,10 +5,10 @@ import pytest
 import torch
 from cases import make_case
 from kernel_tests import KernelTests, device_with
-from rounding import DIVIDE, SQRT, U, gamma
 from shapes import FLAT
 
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs import bounds
 
 BETA1, BETA2, EPS = 0.9, 0.95, 1e-8
 STEPS = 20
@@ -26,6 +26,7 @@ def one_row_of_rates(normal, dims, random):
 
 class TestAdamw(KernelTests):
     kernel = "adamw"
+    bound = staticmethod(bounds.adamw)
     cases = [
         {"P": P, "decayed": decayed, "rows": 1 + i, "columns": 3 + i % 3, "counters": [10 * i, 1, 2, 3]}
         for i, (P, decayed) in enumerate(FLAT)
@@ -74,22 +75,6 @@ class TestAdamw(KernelTests):
             assert norm[0] == pytest.approx(total.item(), rel=P * 2.0**-53)
             wanted = torch.cat([matrix, vector]).detach().numpy()
             assert np.abs(weights - wanted).max() <= TOLERANCE * np.abs(wanted).max()
-
-    def bound(self, *, grads, norm, rates, counters, weights, m, v, rows, beta1, beta2, eps, **_):
-        step_size, root_correction, _decay = rates[counters[0] % rows, :3]
-        g = np.abs(grads * norm[1])
-        m_size = np.abs(m) + (1 - beta1) * g  # also where m moves by (1 - beta1) (g - m)
-        m_new = np.abs(beta1 * m + (1 - beta1) * grads * norm[1])
-        v_new = beta2 * v + (1 - beta2) * g * g
-        denominator = np.sqrt(v_new) * root_correction + eps
-        m_off = 4 * U * m_size
-        relative = gamma(6) / 2 + SQRT + DIVIDE + 4 * U  # of v under the root, of the root, and of what follows
-        update_off = step_size / denominator * (m_off + m_new * relative)
-        return {
-            "weights": 3 * U * np.abs(weights) + U * step_size * m_new / denominator + update_off,
-            "m": m_off,
-            "v": gamma(6) * v_new,
-        }
 
 
 def test_wgsl_a_bad_gradient_reaches_the_weights(wgsl):

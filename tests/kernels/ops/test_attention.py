@@ -5,12 +5,12 @@ import pytest
 import torch
 from cases import assert_matches_spec, call_of, case_id, make_case
 from kernel_tests import BOTH_ROUND, KernelTests, device_with, some
-from rounding import DIVIDE, U, exp_error, gamma, softmax_errors
 
 from tinygpt.core.ops import attention
 from tinygpt.core.ops.gpu import Device, Target
 from tinygpt.kernels.attention import alibi_slopes, join_heads, split_heads
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs import bounds
 
 BTHD = [(1, 1, 1, 1), (2, 1, 3, 5), (3, 5, 1, 16), (1, 17, 2, 5), (2, 33, 3, 16), (1, 65, 2, 32), (1, 100, 1, 48)]
 BTHD += [(2, 64, 2, 64), (1, 129, 1, 1)]
@@ -23,38 +23,6 @@ FOLDED = [{"B": 2, "T": 33, "H": 2, "D": D} for D in (5, 16)]
 KERNELS = ("attention", "attention_backward")
 
 
-def scores_and_errors(q, k, alibi):
-    """Scores of the last rows of q's sequence (all of them, or the newest alone) over all rows of k."""
-    rows, D = q.shape[-2:]
-    T = k.shape[-2]
-    seen = np.tri(T, dtype=bool)[T - rows :]
-    scores = q @ k.swapaxes(-1, -2) / math.sqrt(D)
-    off = gamma(D + 3) * (np.abs(q) @ np.abs(k).swapaxes(-1, -2)) / math.sqrt(D)
-    if alibi:  # a slope is an exp of -8 ln(2) at most, which is itself a rounded fraction
-        loss = bias(q.shape[-3], rows, T)
-        scores = scores - loss
-        off = off + np.abs(loss) * (exp_error(8 * math.log(2)) + 8 * math.log(2) * DIVIDE + 3 * U) + U * np.abs(scores)
-    return np.where(seen, scores, -np.inf), off
-
-
-def bias(H, rows, T):
-    return alibi_slopes(H)[:, None, None] * np.subtract.outer(np.arange(T - rows, T), np.arange(T))
-
-
-def attend(q, k, v, alibi):
-    """Errors of y and of the log-sum-exp."""
-    p, p_off, lse_off = softmax_errors(*scores_and_errors(q, k, alibi))
-    return (p * (p_off + gamma(k.shape[-2] + 1))) @ np.abs(v), lse_off
-
-
-def weights_and_errors(q, k, lse, alibi):
-    """p made of the scores and a given log-sum-exp, and its relative error."""
-    scores, scores_off = scores_and_errors(q, k, alibi)
-    exponent = np.where(np.isfinite(scores), scores - lse[..., None], 0)
-    p_off = scores_off + exp_error(exponent) + 2 * U * (np.abs(lse)[..., None] + np.abs(exponent))
-    return np.exp(scores - lse[..., None]), p_off
-
-
 def softmax_mean(q, keys, values, slope=0):
     """One row of attention, written out; and its log-sum-exp."""
     scores = [(q * k).sum() / math.sqrt(len(q)) - slope * (len(keys) - 1 - j) for j, k in enumerate(keys)]
@@ -65,6 +33,7 @@ def softmax_mean(q, keys, values, slope=0):
 
 class TestAttention(KernelTests):
     kernel = "attention"
+    bound = staticmethod(bounds.attention)
     wgsl_every = 3
     cases = [*CASES, {"B": 2, "T": 33, "H": 3, "D": 16, "lse": None}]
     cpp_cases = LARGE[:2]
@@ -79,10 +48,6 @@ class TestAttention(KernelTests):
         y = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         scores = q @ k.transpose(2, 3) / math.sqrt(D) + mask
         return {"y": y.transpose(1, 2), "lse": scores.logsumexp(dim=-1)}
-
-    def bound(self, *, qkv, B, T, H, D, alibi, **_):
-        y_off, lse_off = attend(*split_heads(qkv, B, T, H, D), alibi)
-        return {"y": join_heads(y_off[None]), "lse": lse_off}
 
 
 class TestAttentionWeights(KernelTests):
@@ -105,12 +70,13 @@ class TestAttentionWeights(KernelTests):
 
     def bound(self, *, qkv, lse, B, T, H, D, alibi, **_):
         q, k, _v = split_heads(qkv, B, T, H, D)
-        p, p_off = weights_and_errors(q, k, lse, alibi)
+        p, p_off = bounds.weights_and_errors(q, k, lse, alibi)
         return {"p": p * p_off}
 
 
 class TestAttentionBackward(KernelTests):
     kernel = "attention_backward"
+    bound = staticmethod(bounds.attention_backward)
     wgsl_every = 13
     cases = CASES
     cpp_cases = LARGE[:2]
@@ -125,19 +91,6 @@ class TestAttentionBackward(KernelTests):
 
     def settle(self, case):
         SPEC["attention"](**{name: case[name] for name in ("qkv", "y", "lse", "B", "T", "H", "D", "alibi")})
-
-    def bound(self, *, dy, qkv, y, lse, B, T, H, D, alibi, **_):
-        q, k, v = split_heads(qkv, B, T, H, D)
-        (dY,), (Y,) = split_heads(dy, B, T, H, D), split_heads(y, B, T, H, D)
-        p, p_off = weights_and_errors(q, k, lse, alibi)
-        delta = (dY * Y).sum(axis=-1, keepdims=True)
-        ds = p * np.abs(dY @ v.swapaxes(-1, -2) - delta)
-        parts = np.abs(dY) @ np.abs(v).swapaxes(-1, -2) + np.abs(dY * Y).sum(axis=-1, keepdims=True)
-        ds_off = ds * (p_off + gamma(T + 4)) + p * gamma(D + 1) * parts
-        dq_off = ds_off @ np.abs(k) / math.sqrt(D)
-        dk_off = ds_off.swapaxes(-1, -2) @ np.abs(q) / math.sqrt(D)
-        dv_off = (p * (p_off + gamma(T + 1))).swapaxes(-1, -2) @ np.abs(dY)
-        return {"dqkv": join_heads(np.stack([dq_off, dk_off, dv_off]))}
 
 
 class TestCacheFill(KernelTests):
@@ -205,7 +158,9 @@ class TestAttentionOne(KernelTests):
             q, k, v = np.split(qkv[r : r + 1], 3, axis=1)  # [1,C]
             text = slice(r * T, r * T + newest)
             keys, values = np.concatenate([cache_k[text], k]), np.concatenate([cache_v[text], v])
-            y_off, _lse_off = attend(*[split_heads(part, 1, len(part), H, D)[0] for part in (q, keys, values)], alibi)
+            y_off, _lse_off = bounds.attend(
+                *[split_heads(part, 1, len(part), H, D)[0] for part in (q, keys, values)], alibi
+            )
             off.append(join_heads(y_off[None]))
         copied = np.zeros_like(cache_k)
         return {"y": np.concatenate(off), "cache_k": copied, "cache_v": copied}

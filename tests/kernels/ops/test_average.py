@@ -1,8 +1,9 @@
 import numpy as np
 import torch
 from kernel_tests import KernelTests
-from rounding import U
 from shapes import FLAT
+
+from tinygpt.labs.rounding import U
 
 
 class TestAverage(KernelTests):

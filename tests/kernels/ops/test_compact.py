@@ -6,10 +6,10 @@ import test_embed
 import test_linear
 import torch
 from kernel_tests import KernelTests
-from rounding import ERF, GELU_STEEPEST, U, gamma
 from test_linear import or_zero
 
 from tinygpt.core.ops.linear import GELU, RELU2
+from tinygpt.labs.rounding import ERF, GELU_STEEPEST, U, gamma
 
 # Off every vector and every sum, some rows together and some alone; more outputs than a thread's vectors.
 NOI = [(1, 1, 1), (1, 7, 3), (3, 1, 5), (5, 33, 17), (1, 48, 96), (7, 65, 100), (15, 17, 385), (1, 300, 1001)]

@@ -5,8 +5,10 @@ import pytest
 import torch
 from cases import make_case, run_spec
 from kernel_tests import KernelTests, device_with
-from rounding import DIVIDE, U, gamma, old, softmax_errors
 from slopes import assert_gradient
+
+from tinygpt.labs import bounds
+from tinygpt.labs.rounding import gamma, old
 
 
 def one_row_high(normal, dims, random):
@@ -17,6 +19,7 @@ def one_row_high(normal, dims, random):
 
 class TestCrossEntropy(KernelTests):
     kernel = "cross_entropy"
+    bound = staticmethod(bounds.cross_entropy)
     cases = [{"N": N, "V": V, "count": 3 * N} for N, V in [(1, 1), (3, 5), (1, 256), (31, 256), (129, 100)]]
     cases += [{"N": 17, "V": 256, "count": 17, "dlogits": None}]
     cases += [{"N": N, "V": V, "count": N, "smoothing": s} for N, V, s in [(1, 1, 0.5), (3, 5, 0.9), (31, 256, 0.1)]]
@@ -32,21 +35,6 @@ class TestCrossEntropy(KernelTests):
         )
         (losses.sum() / count).backward()
         return {"losses": losses, "dlogits": logits.grad}
-
-    def bound(self, *, logits, targets, N, V, count, smoothing, **_):
-        """Smoothing adds to a loss the mean of all distances from the top, of V terms, and two products to each."""
-        rows = np.arange(N)
-        p, p_off, lse_off = softmax_errors(logits, 0.0)
-        lse_size = np.abs(logits).max(axis=1) + math.log(logits.shape[1])
-        losses_off = lse_off + U * (lse_size + np.abs(logits[rows, targets]))
-        if smoothing:
-            below = logits.max(axis=1, keepdims=True) - logits
-            losses_off = losses_off + (gamma(V + 3) + DIVIDE) * below.mean(axis=1) + 4 * U * below[rows, targets]
-        gradient_size = p + smoothing / V
-        gradient_size[rows, targets] += 1
-        # exp(z - lse) instead of exp(z - top) / sum carries the rounding of a large log-sum-exp.
-        p_off = p_off + lse_off[:, None]
-        return {"losses": losses_off, "dlogits": (p * p_off + 3 * U * gradient_size) / count}
 
 
 class TestMeanLoss(KernelTests):

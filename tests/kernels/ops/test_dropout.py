@@ -4,11 +4,11 @@ import numpy as np
 import torch
 from cases import make_case, run_spec
 from kernel_tests import KernelTests
-from rounding import U
 from slopes import assert_gradient
 
 from tinygpt.core.rng import DROPOUT, philox
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs.rounding import U
 
 
 class TestDropout(KernelTests):

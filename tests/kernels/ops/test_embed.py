@@ -1,11 +1,14 @@
 import numpy as np
 import torch
 from kernel_tests import KernelTests
-from rounding import U, gamma, old
+
+from tinygpt.labs import bounds
+from tinygpt.labs.rounding import U
 
 
 class TestEmbed(KernelTests):
     kernel = "embed"
+    bound = staticmethod(bounds.embed)
     cases = [{"N": B * T, "T": T, "C": C} for B, T, C in [(1, 1, 1), (3, 1, 5), (2, 17, 48), (1, 33, 100)]]
     cases += [{"N": 34, "T": 17, "C": C, "wpe": None} for C in (5, 48)]
     long_cases = [{"N": 66, "T": 33, "C": 100}]
@@ -17,12 +20,10 @@ class TestEmbed(KernelTests):
         rows = [wte[token] + (0 if wpe is None else wpe[n % T]) for n, token in enumerate(tokens)]
         return {"x": torch.stack(rows)}
 
-    def bound(self, *, tokens, wte, wpe, x, N, T, **_):
-        return {"x": np.zeros_like(x) if wpe is None else U * np.abs(wte[tokens] + wpe[np.arange(N) % T])}
-
 
 class TestEmbedBackward(KernelTests):
     kernel = "embed_backward"
+    bound = staticmethod(bounds.embed_backward)
     cases = [
         {"N": B * T, "T": T, "V": 256, "C": C, "accumulate": accumulate, "tied": 1}
         for B, T, C in [(1, 1, 1), (3, 1, 5), (2, 17, 48), (7, 33, 100)]
@@ -43,13 +44,6 @@ class TestEmbedBackward(KernelTests):
         for B, T, C in [(1, 1, 1), (3, 1, 2), (2, 5, 3)]
         for tied in (0, 1)
     ]
-
-    def bound(self, *, tokens, dx, dwte, dwpe, N, T, accumulate, tied, **_):
-        tokens_sum = np.zeros_like(dwte) + old(dwte, accumulate or tied)
-        np.add.at(tokens_sum, tokens, np.abs(dx))
-        often = int(np.bincount(tokens).max())
-        rows_sum = np.abs(dx).reshape(N // T, T, -1).sum(axis=0) + (0 if dwpe is None else old(dwpe, accumulate))
-        return {"dwte": gamma(often + 1) * tokens_sum, "dwpe": gamma(N // T + 1) * rows_sum}
 
 
 class TestEmbedOne(KernelTests):

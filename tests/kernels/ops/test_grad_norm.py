@@ -5,25 +5,20 @@ import pytest
 import torch
 from cases import make_case
 from kernel_tests import KernelTests, device_with
-from rounding import DIVIDE, SQRT, U, gamma
 
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs import bounds
 
 
 class TestGradNorm(KernelTests):
     kernel = "grad_norm"
+    bound = staticmethod(bounds.grad_norm)
     cases = [{"P": P, "limit": limit} for P in (1, 5, 64, 1027, 4096) for limit in (0.0, 1.0, 1000.0)]
     wgsl_cases = [{"P": 50000, "limit": 1.0}]  # several partial sums
 
     def formula(self, *, grads, limit, **_):
         norm = torch.linalg.vector_norm(grads)
         return {"norm": torch.stack([norm, (limit / (norm + 1e-6)).clamp(max=1) if limit else torch.ones_like(norm)])}
-
-    def bound(self, *, grads, P, limit, **_):
-        norm = np.sqrt(np.square(grads).sum())
-        relative = gamma(P + 1) / 2 + SQRT  # a square root halves a relative error
-        factor = min(1.0, limit / (norm + 1e-6)) if limit else 0.0
-        return {"norm": np.array([norm * relative, factor * (relative + DIVIDE + 2 * U)])}
 
 
 def test_spec_a_gradient_below_the_limit_is_left_alone_and_one_above_is_brought_down():

@@ -7,7 +7,6 @@ import torch
 from cases import assert_matches_spec, call_of, case_id, make_case, run_spec
 from harness_cpp import cpu_lanes, run_kernel
 from kernel_tests import KernelTests, device_with, some
-from rounding import GELU_BENDIEST, GELU_STEEPEST, U, gamma, gelu_errors, old
 from slopes import assert_gradient
 from wgsl_case import stored_arrays, unsliced
 
@@ -15,6 +14,8 @@ from tinygpt.core.ops import linear, linear_tiles
 from tinygpt.core.ops.gpu import Device, Target
 from tinygpt.core.ops.linear import GELU, RELU2
 from tinygpt.kernels.linear import normal_cdf, normal_density
+from tinygpt.labs import bounds
+from tinygpt.labs.rounding import GELU_BENDIEST, GELU_STEEPEST, U, gamma, gelu_errors, old
 
 NOI = [(1, 1, 1), (1, 7, 3), (3, 1, 5), (31, 48, 17), (64, 96, 64), (33, 65, 100), (129, 100, 48), (5, 256, 96)]
 # Off every tile of C++, several blocks of k, few rows.
@@ -60,6 +61,7 @@ def or_zero(term):
 
 class TestLinear(KernelTests):
     kernel = "linear"
+    bound = staticmethod(bounds.linear)
     wgsl_every = 2
     cases = shapes("bias", "residual") + slices("y", "bias", "residual", scale=2)
     cases += [{"N": 33, "O": 48, "I": 20} | ADDED]
@@ -70,12 +72,6 @@ class TestLinear(KernelTests):
     def formula(self, *, x, weight, bias, residual, y, accumulate, scale, **_):
         added = or_zero(bias) + or_zero(residual) + (y if accumulate else 0)
         return {"y": scale * torch.einsum("ni,oi->no", x, weight) + added}
-
-    def bound(self, *, x, weight, bias, residual, y, I, accumulate, scale, **_):
-        size = abs(scale) * (np.abs(x) @ np.abs(weight).T) + old(y, accumulate)
-        for term in (bias, residual):
-            size = size + np.abs(or_zero(term))
-        return {"y": gamma(I + 2 + accumulate + (scale != 1)) * size}
 
 
 class TestLinearActivation(KernelTests):

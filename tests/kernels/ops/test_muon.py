@@ -6,7 +6,6 @@ import torch
 from cases import assert_matches_spec, make_case, run_spec
 from harness_cpp import cpu_lanes, run_kernel
 from kernel_tests import KernelTests, device_with, some
-from rounding import DIVIDE, SQRT, U, gamma
 
 from tinygpt.core.models.layout import aligned
 from tinygpt.core.ops import linear_tiles, muon_gpu
@@ -14,6 +13,7 @@ from tinygpt.core.ops.muon import desks
 from tinygpt.core.ops.muon_matrices import matrices_of
 from tinygpt.core.optimizers.muon import POLAR, QUINTIC, run_length
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs.rounding import DIVIDE, SQRT, U, gamma
 
 LR, DECAY, MOMENTUM = 0.7, 0.05, 0.9
 GEOMETRY = ("layers", "stride", "C", "W", "F", "gates", "o_at", "in_at", "out_at")

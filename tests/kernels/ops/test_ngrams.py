@@ -5,11 +5,11 @@ import pytest
 import torch
 from cases import make_case
 from kernel_tests import KernelTests
-from rounding import DIVIDE, SQRT, U, gamma
 
 from tinygpt.core.ops.ngrams import tables_of
 from tinygpt.kernels.ngrams import picked_rows
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs.rounding import DIVIDE, SQRT, U, gamma
 
 EPS = 1e-10
 

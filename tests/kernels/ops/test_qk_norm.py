@@ -1,9 +1,9 @@
 import numpy as np
 import torch
 from kernel_tests import KernelTests
-from rounding import DIVIDE, U, gamma, inverse_root_mean_square
 
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs.rounding import DIVIDE, U, gamma, inverse_root_mean_square
 
 EPS = 1e-5
 CASES = [

@@ -5,10 +5,11 @@ import pytest
 import torch
 from cases import make_case, run_spec
 from kernel_tests import KernelTests, on
-from rounding import U, gamma
 from slopes import assert_gradient
 
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs import bounds
+from tinygpt.labs.rounding import U
 
 TURN_UNIT = 2 * math.pi * 2.0**-32  # the least an angle that is a fraction of a turn in 32 bits changes by
 
@@ -51,6 +52,7 @@ def on_the_circle(normal, dims, random):
 
 class TestRotary(KernelTests):
     kernel = "rotary"
+    bound = staticmethod(bounds.rotary)
     cases = [
         {"N": N, "T": T, "H": H, "D": D, "inverse": i % 2}
         for i, (N, T, H, D) in enumerate([(1, 1, 1, 2), (6, 3, 2, 6), (34, 17, 3, 16), (31, 31, 1, 100), (5, 1, 2, 64)])
@@ -64,14 +66,6 @@ class TestRotary(KernelTests):
         heads = qkv.reshape(N, 3 * H, D)
         turned = torch.complex(*heads.chunk(2, dim=2)) * turn[:, None]
         return {"y": torch.cat([torch.cat([turned.real, turned.imag], dim=2)[:, : 2 * H], heads[:, 2 * H :]], dim=1)}
-
-    def bound(self, *, qkv, angles, N, T, H, D, **_):
-        half, off = D // 2, np.zeros((N, 3 * H, D))
-        cos, sin = np.split(np.abs(angles)[np.arange(N) % T][:, None], 2, axis=2)
-        turned = np.abs(qkv).reshape(N, 3 * H, D)[:, : 2 * H]
-        off[:, : 2 * H, :half] = turned[..., :half] * cos + turned[..., half:] * sin
-        off[:, : 2 * H, half:] = turned[..., :half] * sin + turned[..., half:] * cos
-        return {"y": gamma(2) * off.reshape(N, -1)}
 
 
 @pytest.mark.parametrize("N, T, H, D", [(1, 1, 1, 2), (4, 2, 2, 6)])

@@ -1,8 +1,9 @@
 import numpy as np
 import torch
 from kernel_tests import KernelTests
-from rounding import U
-from test_swiglu import sigmoid_and_error
+
+from tinygpt.labs.bounds import sigmoid_and_error
+from tinygpt.labs.rounding import U
 
 BTC = [(1, 1, 1), (2, 3, 5), (3, 7, 16), (1, 65, 33), (4, 17, 100), (2, 64, 48)]
 CASES = [{"B": B, "T": T, "C": C} for B, T, C in BTC]

@@ -3,20 +3,17 @@ import pytest
 import torch
 from harness_cpp import cpu_lanes, run_kernel
 from kernel_tests import KernelTests
-from rounding import DIVIDE, SMALLEST, U, exp_error
+
+from tinygpt.labs import bounds
 
 CAP = 3.0  # of numbers that are mostly within it, and some far beyond
 NV = [(1, 1), (1, 256), (3, 5), (31, 100), (17, 256)]
 FILLS = {"x": lambda normal, dims, random: 6 * normal**3}
 
 
-def ratio_and_error(x, cap):
-    """z = x / cap, and its relative error, be it a division or a product with the rounded inverse."""
-    return x / cap, DIVIDE + U
-
-
 class TestSoftcap(KernelTests):
     kernel = "softcap"
+    bound = staticmethod(bounds.softcap)
     cases = [{"N": N, "V": V} for N, V in NV]
     long_cases = [{"N": 129, "V": 100}]
     fills = FILLS
@@ -25,17 +22,10 @@ class TestSoftcap(KernelTests):
     def formula(self, *, x, cap, **_):
         return {"y": cap * torch.tanh(x / cap)}
 
-    def bound(self, *, x, cap, **_):
-        """tanh is no worse conditioned than z. Near 0 a polynomial whose terms beyond the first make up less than a
-        tenth; elsewhere (1 - e) / (1 + e), where an error of e counts by 2 e / (1 - e^2) = 1 / sinh(2 |z|)."""
-        z, z_off = ratio_and_error(x, cap)
-        far_off = exp_error(2 * z) / np.sinh(2 * np.minimum(np.maximum(np.abs(z), 0.6), 100)) + 2 * U + DIVIDE
-        off = z_off + np.where(np.abs(z) < 0.61, np.maximum(4 * U, far_off), far_off) + U
-        return {"y": np.abs(cap * np.tanh(z)) * off}
-
 
 class TestSoftcapBackward(KernelTests):
     kernel = "softcap_backward"
+    bound = staticmethod(bounds.softcap_backward)
     cases = [{"N": N, "V": V} for N, V in NV]
     long_cases = [{"N": 129, "V": 100}]
     forward = "softcap"
@@ -45,13 +35,6 @@ class TestSoftcapBackward(KernelTests):
 
     def formula(self, *, dy, x, cap, **_):
         return {"dx": dy / torch.cosh(x / cap).square()}
-
-    def bound(self, *, dy, x, cap, **_):
-        """Of 4 e / (1 + e)^2: an error of e counts by (1 - e) / (1 + e), which is below 1; the smallest e is 0."""
-        z, z_off = ratio_and_error(x, cap)
-        e = np.exp(-2 * np.abs(z))
-        off = exp_error(2 * z) + 2 * np.abs(z) * z_off + 4 * U + DIVIDE + U
-        return {"dx": np.abs(dy) * 4 * (e / np.square(1 + e) * off + SMALLEST)}
 
 
 @pytest.mark.parametrize("lanes", cpu_lanes())

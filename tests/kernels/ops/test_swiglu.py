@@ -3,22 +3,17 @@ import pytest
 import torch
 from harness_cpp import cpu_lanes, run_kernel
 from kernel_tests import KernelTests
-from rounding import DIVIDE, U, exp_error
 from shapes import NC
 
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs import bounds
 
 FILLS = {"gate_up": lambda normal, dims, random: 3 * normal}  # gates that are all but shut or open too
 
 
-def sigmoid_and_error(g):
-    """s = 1 / (1 + e) with e = exp(-g), and its relative error: one of e counts by the share 1 - s."""
-    s = 1 / (1 + np.exp(-g))
-    return s, exp_error(g) * (1 - s) + 2 * U + DIVIDE
-
-
 class TestSwiglu(KernelTests):
     kernel = "swiglu"
+    bound = staticmethod(bounds.swiglu)
     cases = [{"N": N, "F": F} for N, F in NC]
     long_cases = [{"N": 100, "F": 100}]
     fills = FILLS
@@ -27,14 +22,10 @@ class TestSwiglu(KernelTests):
         gate, up = gate_up.chunk(2, dim=1)
         return {"y": torch.nn.functional.silu(gate) * up}
 
-    def bound(self, *, gate_up, F, **_):
-        gate, up = gate_up[:, :F], gate_up[:, F:]
-        s, s_off = sigmoid_and_error(gate)
-        return {"y": np.abs(gate * s * up) * (s_off + 2 * U)}
-
 
 class TestSwigluBackward(KernelTests):
     kernel = "swiglu_backward"
+    bound = staticmethod(bounds.swiglu_backward)
     cases = [{"N": N, "F": F} for N, F in NC]
     long_cases = [{"N": 100, "F": 100}]
     forward = "swiglu"
@@ -45,14 +36,6 @@ class TestSwigluBackward(KernelTests):
         gate, up = gate_up.requires_grad_().chunk(2, dim=1)
         (torch.nn.functional.silu(gate) * up).backward(dy)
         return {"dgate_up": gate_up.grad}
-
-    def bound(self, *, dy, gate_up, F, **_):
-        gate, up = gate_up[:, :F], gate_up[:, F:]
-        s, s_off = sigmoid_and_error(gate)
-        rest, rest_off = sigmoid_and_error(-gate)
-        curved = np.abs(gate * s * rest)
-        slope_off = s * s_off + curved * (s_off + rest_off + 2 * U) + 3 * U * (s + curved)
-        return {"dgate_up": np.hstack([np.abs(dy * up) * slope_off, np.abs(dy * gate * s) * (s_off + 2 * U)])}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

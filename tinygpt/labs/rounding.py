@@ -9,9 +9,14 @@ Library functions are held to the table of the WGSL standard, the loosest of the
 """
 
 import math
-from typing import Any
 
 import numpy as np
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Bounds = dict[str, Any]
 
 U = 2.0**-24
 SMALLEST = 2.0**-126  # a result below it may be flushed to 0
@@ -23,42 +28,40 @@ ERF = 16 * U  # WGSL has none; absolute, as of a rational approximation with one
 GELU_STEEPEST = 1.13  # the largest |gelu'|
 GELU_BENDIEST = 0.8  # the largest |gelu''|, 2 / sqrt(2 pi)
 
-Bounds = dict[str, Any]
-
 
 def gamma(k: int) -> float:
     return k * U / (1 - k * U)
 
 
-def exp_error(x: Any) -> Any:
+def exp_error(x: "Any") -> "Any":
     """Relative, of exp(x): 3 + 2 |x| ulp, and x itself is the rounded difference of two numbers."""
     return (6 + 5 * np.abs(x)) * U
 
 
-def log_error(x: Any) -> Any:
+def log_error(x: "Any") -> "Any":
     """Of log(x), absolute: 2^-21 near 1, else 3 ulp."""
     return 2.0**-21 + 6 * U * np.abs(np.log(x))
 
 
-def gelu_errors(h: Any) -> tuple[Any, Any]:
+def gelu_errors(h: "Any") -> "tuple[Any, Any]":
     """Of gelu(h), and of its slope, absolute, where h is exact."""
     density = np.exp(-0.5 * h * h) / math.sqrt(2 * math.pi)
     slope_off = 0.5 * ERF + 4 * U + np.abs(h) * density * (exp_error(0.5 * h * h) + 4 * U)
     return np.abs(h) * (0.5 * ERF + 4 * U), slope_off
 
 
-def old(tensor: Any, accumulate: int) -> Any:
+def old(tensor: "Any", accumulate: int) -> "Any":
     """What an accumulating output starts from, in absolute value."""
     return np.abs(tensor) if accumulate else 0.0
 
 
-def inverse_root_mean_square(x: Any, eps: float) -> tuple[Any, Any]:
+def inverse_root_mean_square(x: "Any", eps: float) -> "tuple[Any, Any]":
     """1 / sqrt(mean(x^2) + eps) along the last axis, and its relative error: a root halves that of the mean."""
     mean_off = gamma(x.shape[-1]) + DIVIDE + U
     return 1 / np.sqrt(np.square(x).mean(axis=-1) + eps), mean_off / 2 + RSQRT
 
 
-def softmax_errors(scores: Any, scores_off: Any) -> tuple[Any, Any, Any]:
+def softmax_errors(scores: "Any", scores_off: "Any") -> "tuple[Any, Any, Any]":
     """p, its relative error, and the absolute error of the log-sum-exp, for rows of scores (-inf: not there).
 
     An error d of one score changes its own p by the factor 1 + d and the row's sum by the share p d. An online
