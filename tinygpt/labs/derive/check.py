@@ -12,6 +12,7 @@ from tinygpt.core.passes import OPTIONAL
 from tinygpt.core.presets import preset
 from tinygpt.engines.spec_player import plain_engine
 from tinygpt.kernels.spec import SPEC
+from tinygpt.labs.comparison import brief, told
 from tinygpt.labs.derive import elementwise, ends, maps, norms
 from tinygpt.labs.derive.lab import Lab, function_in
 from tinygpt.labs.room import RATES, TRAINED
@@ -65,39 +66,6 @@ def differences(lab: Lab, given: "Given", name: str) -> "Any":
         there[i] = kept
         found[i] = (values[0] - values[1]) / (2 * STEP)
     return found.reshape(given[name].shape)
-
-
-def told(what: str, name: str, dims: "dict[str, int]", got: "Any", wanted: "Any", bound: float) -> "dict[str, Any]":
-    """One comparison: whether it is right, and where it is wrong by how much."""
-    off = np.abs(got - wanted).reshape(-1)
-    worst, place = 0.0, 0
-    for i in range(off.shape[0]):
-        error = float(off[i])
-        if not error <= worst:  # NaN is the worst
-            worst, place = error, i
-            if error != error:
-                break
-    columns = wanted.shape[-1]
-    rows = [[brief(float(off[r * columns + c])) for c in range(columns)] for r in range(off.shape[0] // columns)]
-    return {
-        "what": what,
-        "output": name,
-        "sizes": dims,
-        "shape": list(wanted.shape),
-        "right": bool(worst <= bound),
-        "bound": bound,
-        "heat": rows,
-        "worst": brief(worst),
-        "row": place // columns,
-        "column": place % columns,
-        "got": brief(float(got.reshape(-1)[place])),
-        "wanted": brief(float(wanted.reshape(-1)[place])),
-    }
-
-
-def brief(value: float) -> "float | None":
-    """None where it is no number, which JSON has no word for."""
-    return value if value == value and value not in (float("inf"), float("-inf")) else None
 
 
 def against_oracles(lab: Lab, function: "Callable[..., Any]") -> "Iterator[dict[str, Any]]":
