@@ -27,6 +27,7 @@ def test_the_solution_agrees_with_finite_differences_and_the_specification(lab):
     whats = {row["what"] for row in rows}
     assert whats == ({"the specification", "finite differences"} if lab.value else {"the specification"})
     assert len({str(row["sizes"]) for row in rows}) == len(lab.cases) >= 3
+    assert lab.degree in ("easy", "medium", "hard")
     assert lab.solution.count("\n") <= 12 and len(lab.hints) >= 2 and len(lab.near) >= 3
 
 

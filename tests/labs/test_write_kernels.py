@@ -12,8 +12,9 @@ from tinygpt.core.models.programs import step_modes
 from tinygpt.core.ops.gpu import Device
 from tinygpt.core.plan.gpu.lowering import GpuLowered
 from tinygpt.core.presets import preset
-from tinygpt.labs.wgsl.check import LABS, KernelCheck, KernelTiming
-from tinygpt.labs.wgsl.lab import YOURS
+from tinygpt.labs.wgsl.check import LABS, Endless, KernelCheck, KernelTiming, lab_named
+from tinygpt.labs.wgsl.lab import WATCHED, YOURS
+from tinygpt.labs.wgsl.loops import watched
 
 KERNELS = Path(__file__).parents[2] / "tinygpt" / "kernels"
 NAMES = [lab.name for lab in LABS]
@@ -53,7 +54,7 @@ def opened(gpu, tmp_path):
         gpu.modules.clear()  # which are known by their files' names
         data = playbook.data()
         for row in data["pipelines"]:
-            row["files"] = [str(tmp_path / YOURS) if file == YOURS else file for file in row["files"]]
+            row["files"] = [str(tmp_path / YOURS) if file in (YOURS, WATCHED) else file for file in row["files"]]
         return WebGPUPlayer(gpu, data, False)
 
     return make
@@ -62,8 +63,8 @@ def opened(gpu, tmp_path):
 @pytest.fixture
 def rows_of(gpu, opened):
     def run(lab, heart):
-        check = KernelCheck(lab, gpu.describe())
-        player = opened(check.playbook, text_of(lab, heart))
+        check = KernelCheck(lab, gpu.describe(), heart, text_of(lab, ""))
+        player = opened(check.playbook, text_of(lab, check.lines) + check.declared)
         return [row for number in range(len(check.calls)) for row in run_now(check.compared(player, number))]
 
     return run
@@ -99,6 +100,30 @@ def test_a_near_miss_fails_and_says_where(lab, before, after, rows_of):
     assert off == (0.0 if wrong["outside"] and not wrong["worst"] else wrong["worst"])
 
 
+@pytest.mark.parametrize(
+    "loop",
+    ["for (var k = 0u; k < 1u; k += 0u) { }", "while (me < 256u) { }", "loop { if (me > 256u) { break; } }"],
+    ids=["for", "while", "loop"],
+)
+def test_a_loop_without_an_end_is_told_and_does_not_hang(loop, rows_of):
+    lab = lab_named("tree")
+    inside = "  for (var n = 0u; n < 2u; n++) { /* while { */ " + loop + " }\n"
+    with pytest.raises(Endless, match="a loop of yours did not end within 4,096 rounds, where C = 5, N = 129"):
+        rows_of(lab, inside + solution(lab))
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        ("let a = 1;", "let a = 1;"),
+        ("// for (;;) { }\nlet format = 1;", "// for (;;) { }\nlet format = 1;"),
+        ("while broken", "while broken"),
+    ],
+)
+def test_lines_without_loops_stay_as_they_are(source, said):
+    assert watched(source) == said
+
+
 @pytest.mark.parametrize("lab", LABS, ids=NAMES)
 def test_a_model_trains_with_the_kernel_that_is_solved(lab):
     config = preset("tiny", "classic").replace(**lab.changes)
@@ -127,7 +152,7 @@ from tinygpt.core.ops.gpu import Device
 from tinygpt.kernels.spec import SPEC
 from tinygpt.labs.wgsl.check import LABS, KernelCheck, KernelTiming, bounds_of
 for lab in LABS:
-    check = KernelCheck(lab, Device())
+    check = KernelCheck(lab, Device(), "for (;;) { }", "@binding(7)")
     KernelTiming(lab, Device())
     for call in check.calls:
         sizes = [len(call.packed(tensor)) for tensor in call.tensors()]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tinygpt.engines.shipped import stripped
 from tinygpt.labs.derive.check import LABS
+from tinygpt.labs.wgsl.check import LABS as KERNEL_LABS
 
 PACKAGE = Path(__file__).parents[1]
 # What a room needs beside core: the specification, its player and what checks with them.
@@ -13,6 +14,7 @@ ROOMS = (
     "labs/*.py",
     "labs/arrays/*.py",
     "labs/derive/*.py",
+    "labs/wgsl/*.py",
     "kernels/*.py",
     "engines/__init__.py",
     "engines/spec_player.py",
@@ -59,7 +61,9 @@ def lab_facts() -> dict[str, object]:
             rows.append({"path": path, "about": first_sentence(text, path), "text": text})
         groups.append({"title": title, "files": rows})
     derive = [dict(lab.facts(), solution=lab.solution) for lab in LABS]
-    return {"groups": groups, "ready": patches("ready"), "mutants": patches("mutants"), "derive": derive}
+    write = [lab.facts((PACKAGE / "kernels" / lab.file).read_text(encoding="utf-8")) for lab in KERNEL_LABS]
+    patched = {"ready": patches("ready"), "mutants": patches("mutants")}
+    return {"groups": groups, **patched, "derive": derive, "write": write}
 
 
 def patches(folder: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ import { lacks } from "../src/lab/engines";
 import { comparedOps, folded, gone, places, summary } from "../src/lab/planned";
 import type { Planned, PlannedOp } from "../src/lab/protocol";
 import { troubleOf } from "../src/lab/trouble";
+import { troubleInKernel } from "../src/lab/wgsl";
 
 const TRACE = `Traceback (most recent call last):
   File "<stdin>", line 1, in <module>
@@ -32,6 +33,23 @@ describe("errors in plain words", () => {
     ["TinyGPTError: x is read", "X is read."],
     ["the server does not answer.", "The server does not answer."],
   ])("%s", (text, said) => expect(troubleOf(text.replace(/^tinygpt\.core\.errors\./, ""), []).message).toBe(said));
+});
+
+describe("what a GPU says of a reader's kernel", () => {
+  const said = (line: number, message: string): string => `the kernels watched.wgsl do not compile on this GPU: line ${line}: ${message}`;
+  const trouble = (text: string) => troubleInKernel(text, { before: "one\ntwo\n" }, "let a = b;\nlet c = a;\n");
+
+  it.each([
+    [said(3, "unresolved value 'b'"), { message: "There is nothing called b here.", path: "yours.wgsl", line: 1 }],
+    [said(4, "redeclaration of 'c'"), { message: "The name c is taken already: take another one, or change it without let or var.", path: "yours.wgsl", line: 2 }],
+    [said(4, "cannot assign 'vec4<f32>' to 'f32'"), { message: "A vec4f cannot be put into an f32.", path: "yours.wgsl", line: 2 }],
+    [said(3, "expected ';' for variable declaration"), { message: "WGSL cannot read this line: expected ';' for variable declaration.", path: "yours.wgsl", line: 1 }],
+    [said(3, "something else"), { message: "Something else.", path: "yours.wgsl", line: 1 }],
+    [said(9, "unresolved value 'd'"), { message: "The kernel goes on with d, and your lines do not make it." }],
+    [said(9, "expected '}'"), { message: "Your lines do not fit what comes after them: WGSL cannot read this line: expected '}'." }],
+    ["the GPU was lost (out of memory); go on", { message: "The GPU gave up on this kernel. A loop without an end is the usual cause: look at what each loop counts, and check once more." }],
+    ["a loop of yours did not end within 4,096 rounds", { message: "A loop of yours did not end within 4,096 rounds." }],
+  ])("%s", (text, found) => expect(trouble(text)).toEqual(found)); // prettier-ignore
 });
 
 function op(kernel: string, writes: string, reads: string[]): PlannedOp {
@@ -108,4 +126,6 @@ it.each([
   ["#edit&patch=abc", { lab: "edit", name: "", patch: "abc" }],
   ["#mutant-03", { lab: "mutants", name: "mutant-03", patch: "" }],
   ["#derive=rmsnorm", { lab: "derive", name: "rmsnorm", patch: "" }],
+  ["#write", { lab: "write", name: "", patch: "" }],
+  ["#write=rmsnorm", { lab: "write", name: "rmsnorm", patch: "" }],
 ])("the address %s names a lab", (hash, named) => expect(namedIn(hash)).toEqual(named));

@@ -30,6 +30,14 @@ describe("the mutants", () => {
   });
 });
 
+it("kernels to write are our files with some lines out", () => {
+  for (const { file, before, solution, after, starter } of stated.write) {
+    expect(before + solution + after).toBe(texts(stated)[`kernels/${file}`]);
+    expect(starter).not.toBe(solution);
+  }
+  expect(stated.write.length).toBeGreaterThanOrEqual(10);
+});
+
 describe("where a tensor is wrong", () => {
   const row: Comparison = {
     what: "the specification",
@@ -51,6 +59,11 @@ describe("where a tensor is wrong", () => {
     expect(right).toBe(0);
     expect(wrong).toBeGreaterThan(0.9);
     expect(none).toBe(1);
+  });
+
+  it("is said in words also where it is behind the tensor", () => {
+    const outside = { ...row, shape: [3], heat: [[0, 0, 0]], worst: 0, outside: true };
+    expect(inWords(outside)).toBe("What follows dx in memory was overwritten, where C = 3, N = 1: a place past its end was written.");
   });
 
   it("is said in words", () => {

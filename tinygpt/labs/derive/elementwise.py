@@ -29,6 +29,7 @@ CASES = ({"N": 2, "F": 3}, {"N": 1, "F": 7}, {"N": 5, "F": 1}, {"N": 3, "F": 17}
 GELU_LAB = Lab(
     "gelu",
     "GELU",
+    "easy",
     "activation_backward",
     "backward",
     "y = x Φ(x), where Φ(x) = (1 + erf(x / √2)) / 2 is the share of a standard normal below x.\n"
@@ -59,6 +60,7 @@ GELU_LAB = Lab(
 RELU2_LAB = Lab(
     "relu2",
     "Squared ReLU",
+    "easy",
     "activation_backward",
     "backward",
     "y = max(x, 0)². Given dy, write dx.",
@@ -95,6 +97,7 @@ def swiglu_value(g: "Given") -> float:
 SWIGLU_LAB = Lab(
     "swiglu",
     "SwiGLU",
+    "medium",
     "swiglu_backward",
     "backward",
     "gate_up [N, 2F] has the gate in its first F columns and up in the rest. y = silu(gate) up, with\n"
@@ -143,6 +146,7 @@ def softcap_value(g: "Given") -> float:
 SOFTCAP_LAB = Lab(
     "softcap",
     "Soft-capped logits",
+    "easy",
     "softcap_backward",
     "backward",
     "y = cap tanh(x / cap): small logits stay as they are, none goes beyond ±cap. Given dy, write dx.",

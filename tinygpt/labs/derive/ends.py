@@ -41,6 +41,7 @@ def of_attention(function: "Callable[..., Any]", g: "Given") -> None:
 ATTENTION = Lab(
     "attention",
     "Attention",
+    "hard",
     "attention_backward",
     "backward",
     "Scores s = q kᵀ / √D; p = softmax(s) by rows, with nothing for what comes later; y = p v. All of them are\n"
@@ -97,6 +98,7 @@ def of_loss(function: "Callable[..., Any]", g: "Given") -> None:
 CROSS_ENTROPY = Lab(
     "cross-entropy",
     "Softmax and cross-entropy",
+    "medium",
     "cross_entropy",
     "backward",
     "Of each row of logits [N, V]: loss = log Σ_v exp(z_v) − z_target. The loss of a step is the sum over rows over\n"
@@ -164,6 +166,7 @@ def of_update(function: "Callable[..., Any]", g: "Given") -> None:
 ADAMW = Lab(
     "adamw",
     "AdamW's update",
+    "hard",
     "adamw",
     "update",
     "m and v are running means of the gradient g and of g²; both began at 0, so after `step` steps they are short by\n"

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 class Lab:
-    """An op to derive. What the reader's function `called` takes is in `starter`; `adapted` calls it with a kernel's arguments."""
+    """An op to derive, which is easy, medium or hard. What the reader's function `called` takes is in `starter`; `adapted`
+    calls it with a kernel's arguments."""
 
     def __init__(
         self,
         name: str,
         title: str,
+        degree: str,
         kernel: str,
         called: str,
         statement: str,
@@ -36,7 +38,7 @@ class Lab:
         """`near` has pairs (part of the solution, what stands there instead) that must not pass. `given` makes up the
         arguments of a call of these sizes. `outputs` has, by output, the argument whose gradient it is (or nothing), and
         `value` the number whose gradients they are. `changes` are settings with which a model uses the op."""
-        self.name, self.title, self.kernel, self.called = name, title, kernel, called
+        self.name, self.title, self.degree, self.kernel, self.called = name, title, degree, kernel, called
         self.statement, self.starter, self.solution, self.hints = statement, starter, solution, hints
         self.near, self.cases, self.given, self.adapted = near, cases, given, adapted
         self.outputs, self.value, self.changes = outputs, value, changes or {}
@@ -45,6 +47,7 @@ class Lab:
         return {
             "name": self.name,
             "title": self.title,
+            "degree": self.degree,
             "statement": self.statement,
             "starter": self.starter,
             "hints": list(self.hints),

@@ -46,6 +46,7 @@ def to_input(function: "Callable[..., Any]", given: "Given") -> None:
 LINEAR_INPUT = Lab(
     "linear",
     "A linear map, to its input",
+    "easy",
     "linear_backward_input",
     "backward",
     "y [N, O] = x weightᵀ + bias, with x [N, I] and weight [O, I]. Given dy [N, O] and weight, write dx [N, I].",
@@ -77,6 +78,7 @@ def weight_given(rng: "Any", dims: "dict[str, int]") -> "Given":
 LINEAR_WEIGHT = Lab(
     "linear-weight",
     "A linear map, to its weight and bias",
+    "easy",
     "linear_backward_weight",
     "backward",
     "y [N, O] = x weightᵀ + bias, with x [N, I] and weight [O, I]. Given dy [N, O] and x, write dweight [O, I] and\n"
@@ -120,6 +122,7 @@ def to_tables(function: "Callable[..., Any]", given: "Given") -> None:
 EMBED = Lab(
     "embedding",
     "Embedding",
+    "easy",
     "embed_backward",
     "backward",
     "x[n] = wte[tokens[n]] + wpe[n mod T], for tokens [N], a table wte [V, C] and positions wpe [T, C].\n"
@@ -182,6 +185,7 @@ def of_pairs(function: "Callable[..., Any]", g: "Given") -> None:
 ROTARY = Lab(
     "rotary",
     "Rotary positions",
+    "medium",
     "rotary",
     "backward",
     "Each pair (a, b) of a query or key is turned by an angle that its place decides:\n"

@@ -34,6 +34,7 @@ def rms_value(g: "Given") -> float:
 RMSNORM = Lab(
     "rmsnorm",
     "RMSNorm",
+    "medium",
     "rmsnorm_backward",
     "backward",
     "Each row of x [N, C] is divided by its root mean square: rstd = 1 / √(mean(x²) + ε), n = x rstd, y = n gain.\n"
@@ -93,6 +94,7 @@ def with_stats(function: "Callable[..., Any]", given: "Given") -> None:
 LAYERNORM = Lab(
     "layernorm",
     "LayerNorm",
+    "hard",
     "layernorm_backward",
     "backward",
     "Each row of x [N, C] to mean 0 and variance 1: n = (x − mean) rstd, with rstd = 1 / √(var + ε); then\n"
@@ -153,6 +155,7 @@ def of_heads(function: "Callable[..., Any]", g: "Given") -> None:
 QK_NORM = Lab(
     "qk_norm",
     "The norm of queries and keys",
+    "medium",
     "qk_norm_backward",
     "backward",
     "Of each head's query and key x [D]: y = x rstd, with rstd = 1 / √(mean(x²) + ε), and no gain. Kept are y and\n"

@@ -10,7 +10,7 @@ import numpy as np
 from tinygpt.core.ops.gpu import SLICE_LINE, Target, ceil_div
 from tinygpt.core.ops.op import KERNELS, Op, Tensor, elements, float_bits
 from tinygpt.core.plan.gpu.playbook import Pipelines
-from tinygpt.labs.wgsl.lab import YOURS
+from tinygpt.labs.wgsl.loops import SAYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,23 +137,26 @@ class Playbook:
         self.buffers: list[int] = []  # bytes
         self.programs: dict[str, list[list[int]]] = {}
         self.places: dict[str, dict[str, int]] = {}  # by program, each tensor's buffer
+        self.watching: int | None = None  # the binding that says whether the reader's loops ended
 
     def buffer(self, floats: int) -> int:
         self.buffers.append(4 * floats)
         return len(self.buffers) - 1
 
-    def take(self, program: str, call: Call, file: str, times: int = 1, of: "str | None" = None) -> None:
-        """Adds a program. `file` is the reader's, and is found as yours.wgsl; without one, all are ours. It has
-        buffers of its own, or those of the program `of`."""
+    def take(self, program: str, call: Call, files: "dict[str, str]", times: int = 1, of: "str | None" = None) -> None:
+        """Adds a program. `files` are to be found under other names. It has buffers of its own, or those of the program
+        `of`."""
         held = self.places[of] if of else {tensor.name: self.buffer(call.words(tensor)) for tensor in call.tensors()}
         self.places[program] = held
-        made = []
-        for dispatch in call.op.declared.dispatch(call.op, Target(self.device, call.slices)):
-            dispatch.files = [YOURS if one == file else one for one in dispatch.files]
-            made.append(self.dispatched(dispatch, held))
-        self.programs[program] = made * times
+        made = call.op.declared.dispatch(call.op, Target(self.device, call.slices))
+        self.programs[program] = [self.dispatched(one, held, files) for one in made] * times
 
-    def dispatched(self, dispatch: "Dispatch", held: "dict[str, int]") -> "list[int]":
+    def dispatched(self, dispatch: "Dispatch", held: "dict[str, int]", files: "dict[str, str]") -> "list[int]":
+        if self.watching is not None and [one for one in dispatch.files if one in files]:
+            while len(dispatch.reads) + len(dispatch.writes) < self.watching:
+                dispatch.writes.append(("", None))
+            dispatch.writes.append((SAYS, Tensor(SAYS, (NOTHING,))))
+        dispatch.files = [files.get(one, one) for one in dispatch.files]
         words = [self.pipelines.number(dispatch), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]]
         for _, tensor in dispatch.reads + dispatch.writes:
             if tensor is None:

@@ -19,15 +19,16 @@ EMBED = KernelLab(
     "easy",
     "embed.wgsl",
     ("t = u32(position[n]);", 2, 5),
-    "x[n] = wte[tokens[n]], and with HAS_WPE plus wpe[t]: the token's row of one table and the position's row of "
+    "x[n] = wte[tokens[n]], plus wpe[t] with `HAS_WPE`: the token's row of one table and the position's row of "
     "another.\n"
-    "Rows have C numbers. Floats is one number, or four in a vec4f, as WIDTH says; a row has `words` Floats. i is "
-    "the place of this invocation's Floats in x: number i % words of row n, whose position is t.\n"
+    "Rows have C numbers. `Floats` is one number, or four in a vec4f, as `WIDTH` says, and a row has `words` of "
+    "them. `i` is the place of this invocation's Floats in `x`: number `i % words` of row `n`, whose position is "
+    "`t`.\n"
     "Tokens are i32, and a place in an array is u32.",
     "  // x[i] = …\n",
     (
-        "Row r of a table begins at Floats number r * words.",
-        "u32(tokens[n]) is the token as a place.",
+        "Row r of a table begins at Floats number `r * words`.",
+        "`u32(tokens[n])` is the token as a place.",
         "A vec4f is added as a number is: nothing here depends on WIDTH.",
     ),
     (
@@ -54,12 +55,12 @@ RELU2_LAB = KernelLab(
     "easy",
     "activation.wgsl",
     ("fn squared_relu(", 1, 2),
-    "f(h) = max(h, 0)². The function returns an Activation(value, slope): f(h) and f'(h), of four numbers at a "
+    "f(h) = max(h, 0)². The function returns an `Activation(value, slope)`: f(h) and f'(h), of four numbers at a "
     "time.\n"
     "The forward pass stores the value, and the backward pass takes the slope: dx = dy f'(x).",
     "  // return Activation(…, …);\n",
     (
-        "select(a, b, condition) is b where the condition holds, else a: entry by entry, for vectors.",
+        "`select(a, b, condition)` is b where the condition holds, else a: entry by entry, for vectors.",
         "With p = max(h, 0) the value is p², and the slope 2p. Vectors multiply entry by entry.",
     ),
     (
@@ -88,7 +89,7 @@ SOFTCAP = KernelLab(
     "medium",
     "softcap.wgsl",
     ("fn softcap_backward(", 3, 2),
-    "The forward pass has y = CAP tanh(x / CAP). Given dy, write dx[i] = dy[i] (1 − tanh²(x / CAP)).\n"
+    "The forward pass has y = CAP tanh(x / CAP). Given dy, write dx = dy (1 − tanh²(x / CAP)).\n"
     "WGSL's tanh may be off by 1e-5, and 1 − tanh² cancels where tanh is near 1. With z = x / CAP and e = exp(−2 "
     "|z|) the same factor is 4 e / (1 + e)², which loses nothing.",
     "    // dx[i] = …\n",
@@ -121,8 +122,9 @@ SWIGLU = KernelLab(
     "swiglu.wgsl",
     ("fn swiglu_backward(", 6, 3),
     "A row of gate_up has F gates, then F ups; y = g σ(g) up. Given dy, write both gradients of gate_up.\n"
-    "g is this invocation's gate, its up is at gate_up[at + words], and dgate_up has the same places.\n"
-    "sigmoid(g) gives .value, which is σ(g), and .rest, which is 1 − σ(g) without that difference's cancellation.",
+    "`g` is this invocation's gate, its up is `gate_up[at + words]`, and `dgate_up` has the same places.\n"
+    "`sigmoid(g)` gives `.value`, which is σ(g), and `.rest`, which is 1 − σ(g) without that difference's "
+    "cancellation.",
     "    // dgate_up[at] = …\n    // dgate_up[at + words] = …\n",
     (
         "A product has two factors: the gradient by each is dy times the other one.",
@@ -159,14 +161,14 @@ ROTARY = KernelLab(
     "rotary.wgsl",
     ("let row = head / (3u * H) % T", 1, 7),
     "A head's numbers i and i + D/2 are a point (a, b). In queries and keys it is turned by an angle that grows "
-    "with the position: y = (a cos − b sin, a sin + b cos). angles[row] has the cosine, angles[row + half] the "
-    "sine.\n"
-    "The backward pass is the same kernel with INVERSE: a turn's gradient is the turn back. Write a's new value "
-    "to y[at] and b's to y[at + half].",
+    "with the position: y = (a cos − b sin, a sin + b cos). `angles[row]` has the cosine, `angles[row + half]` "
+    "the sine.\n"
+    "The backward pass is the same kernel with `INVERSE`: a turn's gradient is the turn back. Put the new a at "
+    "`y[at]`, and the new b at `y[at + half]`.",
     "    // INVERSE turns by the angle's opposite\n",
     (
         "cos(−φ) = cos φ and sin(−φ) = −sin φ: one sign is all that INVERSE changes.",
-        "var s = …; if (INVERSE) { s = -s; }",
+        "`var s = …; if (INVERSE) { s = -s; }`",
     ),
     (
         ("s = -s", "s = s"),
@@ -192,13 +194,14 @@ KV_HEADS = KernelLab(
     "kv_heads.wgsl",
     ("let at = (i / (heads * words)", 1, 7),
     "H heads of queries share G heads of keys and G of values: the forward pass copies each of those H / G times, "
-    "side by side. Its gradient is the sum of the gradients of its copies; a query's head (head < H) was not "
+    "side by side. Its gradient is the sum of the gradients of its copies. A query's head (`head < H`) was not "
     "copied.\n"
-    "dy[at] is the gradient of the first copy of this invocation's word, and the next copy is `words` further.",
+    "`dy[at]` is the gradient of the first copy of this invocation's Floats, and the next copy is `words` places "
+    "further. The sum is for `dx[i]`.",
     "    // dx[i] = …\n",
     (
         "What was copied was used several times, and every use adds to its gradient.",
-        "The copies are at, at + words, …, at + (H / G − 1) words.",
+        "The copies are at `at`, `at + words`, … up to `at + (H / G - 1u) * words`.",
     ),
     (
         ("copy = 1u", "copy = 0u"),
@@ -222,17 +225,17 @@ NGRAMS = KernelLab(
     "medium",
     "ngrams.wgsl",
     ("known = u32(position[i]) + 1u;", 2, 7),
-    "Table `number` has E rows of W floats, and all tables lie one after the other in `table`, as vec4f: `words` "
-    "of them per row. The last n bytes up to token i pick row_of(i, n) of it. `known` is how many bytes there are "
-    "up to here.\n"
-    "Where there are fewer than n, row is −1 and y zero; else row counts from the first table's first, as a whole "
-    "number with sign (i32), and y[word] is its vec4f number word % words. row is kept for the backward pass, "
-    "below.",
+    "Each table has E rows of W floats, and all of them lie one after the other in `table`, as vec4f: a row has "
+    "`words`. In table `number` the last `n` bytes up to token `i` pick row `row_of(i, n)`. There are `known` "
+    "bytes up to here.\n"
+    "Where there are fewer than `n`, `row` is −1 and y zero. Else `row` counts from the first row of the first "
+    "table, as an i32, and `y[word]` is the row's vec4f number `word % words`. The backward pass needs `row`: it "
+    "is kept below.",
     "  var row = -1;\n  // y[word] = …\n",
     (
-        "var value = vec4f(); is zeros, which stay where too few bytes are known.",
-        "Row r of table `number` is row number * E + r of all, and begins at vec4f number row * words.",
-        "i32(…) and u32(…) convert.",
+        "`var value = vec4f();` is zeros, which stay where too few bytes are known.",
+        "Row r of table `number` is row `number * E + r` of all, and begins at vec4f number `row * words`.",
+        "`i32(…)` and `u32(…)` convert.",
     ),
     (
         ("known >= n", "known > n"),
@@ -269,15 +272,15 @@ ADAMW = KernelLab(
     "adamw.wgsl",
     ("let root_correction = rates[rate + 1u];", 1, 6),
     "m and v are running means of the gradient and of its square: m = β₁ m + (1 − β₁) g, v = β₂ v + (1 − β₂) g². "
-    "Then weights = weights kept − step_size m / (√v root_correction + EPS), all with the new m and v.\n"
-    "clipped_gradient(i) is g: the sum of its slices, clipped. kept(i, decay) is what weight decay leaves of "
-    "weight i, and this step's decay is rates[rate + 2u]. step_size has the bias correction of m in it, "
-    "root_correction that of √v.",
+    "Then weights = weights kept − step_size m / (√v root_correction + EPS), with the new m and v.\n"
+    "`clipped_gradient(i)` is g: the sum of its slices, clipped. `kept(i, decay)` is what weight decay leaves of "
+    "weight i, and this step's decay is `rates[rate + 2u]`. `step_size` has the bias correction of m in it, "
+    "`root_correction` that of √v.",
     "  let g = clipped_gradient(i);\n  // m[i], v[i], weights[i]\n",
     (
-        "The new m is needed twice: let new_m = …; m[i] = new_m;",
+        "The new m is needed twice: `let new_m = …; m[i] = new_m;`",
         "The update divides by √v root_correction + EPS: EPS is added last.",
-        "Decay is apart from the gradient (that is the W): weights[i] * kept(i, rates[rate + 2u]) − …",
+        "Decay is apart from the gradient (that is the W): `weights[i] * kept(i, rates[rate + 2u]) - …`",
     ),
     (
         ("(1.0 - BETA1) * g", "g"),

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     Given = dict[str, Any]  # a kernel's arguments by name
     Fill = Callable[[Any, Dims, Any], Any]  # given standard normal numbers, the call's dims, and a source of chance
 
-YOURS = "yours.wgsl"  # what a player finds the reader's file under
+YOURS = "yours.wgsl"  # what a player finds the reader's file under,
+WATCHED = "watched.wgsl"  # and with its loops watched
 
 
 class KernelLab:

@@ -26,11 +26,11 @@ MATMUL = KernelLab(
     "medium",
     "linear_any.wgsl",
     ("fn multiply(at: vec3u, sum: f32) -> f32 {", 1, 5),
-    "y = x weightᵀ, in tiles of 16 × 16: the invocation at (at.x, at.y) makes one number of y, in row at.y and "
-    "column at.x of its tile. For every 16 steps of depth its workgroup fills left_tile[row][depth] and "
-    "right_tile[depth][column], an entry each, and then calls multiply(at, sum): it returns `sum` plus the 16 "
-    "products that this invocation's number has there. workgroupBarrier() waits until all 256 invocations are "
-    "there.",
+    "y = x weightᵀ, in tiles of 16 × 16: the invocation at `(at.x, at.y)` makes one number of y, in row `at.y` "
+    "and column `at.x` of its tile. For every 16 steps of depth its workgroup fills `left_tile[row][depth]` and "
+    "`right_tile[depth][column]`, an entry each, and then calls `multiply(at, sum)`: it returns `sum` plus the 16 "
+    "products that this number has there.\n"
+    "`workgroupBarrier()` waits until all 256 invocations are there.",
     "  return sum;\n",
     (
         "The number is a row of the left tile times a column of the right one.",
@@ -63,13 +63,13 @@ EMBED_BACKWARD = KernelLab(
     "embed_backward.wgsl",
     ("if (rows == 0u || column >= words) {", 3, 3),
     "dwte[v] is the sum of dx[n] over all tokens n that are v. A workgroup has one v, and takes 256 tokens at a "
-    "time: bit b of found[row_lane] says that token first + 32 row_lane + b is v. `rows` is that word of bits, "
-    "and this loop goes over those that are set: add the Floats of dx of the token of the lowest one to sum, at "
-    "this invocation's column, and clear that bit. dx has `words` Floats per token.",
+    "time: bit b of `found[row_lane]` says that token `first + 32 row_lane + b` is v. `rows` is that word of "
+    "bits, and this loop goes over those that are set: add the Floats of dx of the token of the lowest one to "
+    "`sum`, at this invocation's `column`, and clear that bit. dx has `words` Floats per token.",
     "      // sum += …\n      // rows = …\n",
     (
-        "firstTrailingBit(rows) is the number of the lowest bit that is set.",
-        "rows & (rows − 1) is rows without its lowest bit.",
+        "`firstTrailingBit(rows)` is the number of the lowest bit that is set.",
+        "`rows & (rows - 1u)` is `rows` without its lowest bit.",
     ),
     (
         ("sum +=", "sum ="),
@@ -109,16 +109,16 @@ ATTENTION = KernelLab(
     "hard",
     "attention_plain.wgsl",
     ("weights[lane] = exp(score - top);", 2, 6),
-    "y = Σ exp(s_j) v_j / Σ exp(s_j) over the keys j up to the query, LANES of them at a time, and only their "
-    "largest score so far is subtracted. `largest` was the largest up to now, `top` is it with these keys, and "
-    "weights[i] is exp(s_i − top) for those that are here, `count` of them. out[d] and sum hold what came before, "
-    "weighted by exp(s − largest): both must shrink. The lines below multiply out[d] by `shrink`, which you make; "
-    "sum and largest are yours to bring up to date.",
+    "y = Σ exp(s_j) v_j / Σ exp(s_j) over the keys j up to the query, `LANES` of them at a time, and only their "
+    "largest score so far is subtracted. `largest` was that up to now, and with these keys it is `top`; "
+    "`weights[i]` is exp(s_i − top) for those that are here, `count` of them.\n"
+    "`out[d]` and `sum` hold what came before, weighted by exp(s − largest): both must shrink. The lines below "
+    "multiply `out[d]` by `shrink`, which you make. `sum` and `largest` are yours to bring up to date.",
     "    let shrink = 1.0;  // yours\n",
     (
         "exp(s − top) = exp(s − largest) · exp(largest − top).",
-        "The first time largest is −1e30, and exp of what is left is 0: nothing came before.",
-        "sum is the denominator: what came before, shrunk, plus the weights of these keys.",
+        "The first time `largest` is −1e30, and exp of what is left is 0: nothing came before.",
+        "`sum` is the denominator: what came before, shrunk, plus the weights of these keys.",
     ),
     (
         ("exp(largest - top)", "1.0"),
@@ -145,10 +145,10 @@ ATTENTION_BACKWARD = KernelLab(
     "attention_backward_plain.wgsl",
     ("let key = select(first + lane, own, of_keys);", 1, 3),
     "With s the scores and P = softmax(s), y = P v. Then dv = Pᵀ dy, and through the softmax ds = P (dp − delta), "
-    "with dp = dy · v and delta = dy · y. The forward pass kept lse, the logarithm of each query's sum of exp(s), "
-    "so P can be made again without a sum. score(head, query, key) is s, dp_less_delta(head, query, key) is dp − "
-    "delta, and lse[head * T + query] that query's. Put P in p_tile[lane] and ds in ds_tile[lane]: the lines "
-    "below sum over them.",
+    "with dp = dy · v and delta = dy · y. The forward pass kept `lse`, the logarithm of each query's sum of "
+    "exp(s), so P can be made again without a sum.\n"
+    "`score(head, query, key)` is s, `dp_less_delta(head, query, key)` is dp − delta, and `lse[head * T + query]` "
+    "that query's. Put P in `p_tile[lane]` and ds in `ds_tile[lane]`: the lines below sum over them.",
     "      // p_tile[lane] = …\n      // ds_tile[lane] = …\n",
     (
         "P = exp(s) / exp(lse): one exp of a difference.",

@@ -25,14 +25,15 @@ RMSNORM = KernelLab(
     "easy",
     "rmsnorm.wgsl",
     ("squares += x[first + i] * x[first + i];", 2, 1),
-    "Each row of x [N, C] is divided by its root mean square: y = x scale gain, scale = 1 / √(mean(x²) + EPS).\n"
-    "LANES invocations share a row. Each has added up the squares of its own Floats in `squares`: sum_of(squares) "
-    "is their sum, and row_sum(value, me, group) the sum of such a value over all lanes of the row, which every "
-    "lane gets.",
+    "Each row of x [N, C] is divided by its root mean square: y = x · scale · gain, with scale = 1 / √(mean(x²) + "
+    "EPS).\n"
+    "`LANES` invocations share a row. Each has added up the squares of its own Floats in `squares`: "
+    "`sum_of(squares)` is the sum of those, and `row_sum(value, me, group)` adds up a value over all lanes of the "
+    "row. Every lane gets that sum.",
     "  let scale = 1.0;  // yours\n",
     (
-        "inverseSqrt(v) is 1 / √v.",
-        "A row has C numbers, however many invocations share it; f32(C) makes a float of it.",
+        "`inverseSqrt(v)` is 1 / √v.",
+        "A row has C numbers, however many invocations share it; `f32(C)` makes a float of it.",
         "EPS is added to the mean, under the root.",
     ),
     (
@@ -65,16 +66,16 @@ RMSNORM_BACKWARD = KernelLab(
     "medium",
     "rmsnorm_backward.wgsl",
     ("let dn_n_mean = row_sum(", 7, 5),
-    "The forward pass has n = x scale and y = n gain, with scale = 1 / √(mean(x²) + ε) of the row. With dn = dy "
-    "gain, dx = scale (dn − n mean(dn n)), plus dresidual where HAS_DRESIDUAL: the gradient that came past the "
-    "norm.\n"
-    "dn_n_mean is that mean, of the whole row; dy, x, dresidual and dx have this invocation's Floats at first + "
-    "i, gain at i.",
+    "The forward pass has n = x · scale and y = n · gain, with scale = 1 / √(mean(x²) + ε) of the row. With dn = "
+    "dy · gain, dx = scale (dn − n mean(dn n)), plus dresidual where `HAS_DRESIDUAL`: the gradient that came past "
+    "the norm.\n"
+    "`dn_n_mean` is that mean, of the whole row. `dy`, `x`, `dresidual` and `dx` have this invocation's Floats at "
+    "`first + i`, and `gain` at `i`.",
     "    // dx[first + i] = …\n",
     (
         "x_i reaches every y of its row: through its own n_i, and through scale. The second way is the mean.",
-        "n is not stored: it is x[first + i] * scale.",
-        "var d = …; if (HAS_DRESIDUAL) { d += …; } An absent tensor must not be read.",
+        "n is not stored: it is `x[first + i] * scale`.",
+        "`var d = …; if (HAS_DRESIDUAL) { d += …; }` An absent tensor must not be read.",
     ),
     (
         (" - x[first + i] * scale * dn_n_mean", ""),
@@ -101,18 +102,18 @@ TREE = KernelLab(
     "hard",
     "rmsnorm_backward.wgsl",
     ("dgain_part += dy[row * words + column]", 2, 8),
-    "dgain is a sum over all rows. 256 invocations have 4 columns, me % 4, and 64 shares of the rows, me / 4: "
-    "each has added up its share in dgain_part. Put it in dgain_parts[me], which the workgroup sees, and add up "
-    "the 64 shares of each column there, so that the sums end in dgain_parts[0 … 3].\n"
+    "dgain is a sum over all rows. 256 invocations have 4 columns, `me % 4`, and 64 shares of the rows, `me / 4`: "
+    "each has added up its share in `dgain_part`. Put it in `dgain_parts[me]`, which the workgroup sees, and add "
+    "up the 64 shares of each column there, so that the sums end in `dgain_parts[0]` to `[3]`.\n"
     "Halve: the first 128 take what is 128 further, the first 64 what is 64 further, … the first 4 what is 4 "
     "further.\n"
-    "workgroupBarrier() waits until all 256 are there: what one wrote before it, another may read after it.",
+    "`workgroupBarrier()` waits until all 256 are there: what one wrote before it, another may read after it.",
     "  dgain_parts[me % 256u] = dgain_part;\n",
     (
-        "From 256 down to 4 takes six halvings, with 128 >> halving apart.",
+        "From 256 down to 4 takes six halvings, with `128u >> halving` apart.",
         "Every turn reads what other invocations wrote in the turn before: a barrier comes first in every turn.",
-        "A barrier must be reached by all invocations: it stands before the if, not in it.",
-        "Places are taken % 256u, which changes nothing: it shows the compiler that they are within the array.",
+        "A barrier must be reached by all invocations: it comes before the if, not in it.",
+        "Places are taken `% 256u`, which changes nothing: it shows the compiler that they are within the array.",
     ),
     (
         ("    workgroupBarrier();\n", ""),
@@ -145,15 +146,15 @@ LAYERNORM = KernelLab(
     "medium",
     "layernorm_backward.wgsl",
     ("var dn_n_sum = Floats();", 7, 5),
-    "With n = (x − center) scale and dn = dy gain: dx = scale (dn − mean(dn) − n mean(dn n)). The means are over "
-    "a row, which LANES invocations share. Each goes over its own Floats of the row, whose dn is there: finish "
-    "that loop, and make dn_mean and dn_n_mean of what all lanes found.",
+    "With n = (x − center) scale and dn = dy · gain: dx = scale (dn − mean(dn) − n mean(dn n)). The means are "
+    "over a row, which `LANES` invocations share. Each goes over its own Floats of the row, and `dn` of those is "
+    "there. Finish that loop, and make `dn_mean` and `dn_n_mean` of what all lanes found.",
     "    // what each of its words adds to dn_sum and dn_n_sum\n  }\n  let dn_mean = 0.0;  // yours\n"
     "  let dn_n_mean = 0.0;  // yours\n",
     (
-        "n is not stored: it is (x[first + i] - center) * scale.",
-        "sum_of(…) adds up the numbers of one Floats; row_sum(value, me, group) adds up over the lanes.",
-        "row_sum has barriers in it, so it comes after the loop: all invocations must call it.",
+        "n is not stored: it is `(x[first + i] - center) * scale`.",
+        "`sum_of(…)` adds up the numbers of one Floats; `row_sum(value, me, group)` adds up over the lanes.",
+        "`row_sum` has barriers in it, so it comes after the loop: all invocations must call it.",
     ),
     (
         ("dn_sum += dn;", "dn_sum = dn;"),
@@ -186,13 +187,13 @@ CROSS_ENTROPY = KernelLab(
     "cross_entropy.wgsl",
     ("if (HAS_DLOGITS) {", 6, 5),
     "The loss of a row is −log softmax(logits)[goal]. Its gradient is softmax(logits) − wanted, where wanted is 1 "
-    "at the goal and 0 elsewhere, times SCALE, which is 1 over the number of rows.\n"
-    "top is the row's largest logit, and sum the sum of exp(logit − top). one_at(place) is a Floats with 1 at "
-    "that place of it, and zeros where the place is outside (also for a difference of u32 below 0).\n"
-    "With SMOOTHING s, wanted is (1 − s) of that plus s / V everywhere.",
+    "at the goal and 0 elsewhere, times `SCALE`, which is 1 over the number of rows.\n"
+    "`top` is the row's largest logit, and `sum` the sum of exp(logit − top). `one_at(place)` is a Floats with 1 "
+    "at that place, and all zeros where the place is outside of it (also where u32 goes below 0).\n"
+    "With `SMOOTHING` s, wanted is (1 − s) of that plus s / V everywhere.",
     "      // dlogits[first + i] = …\n",
     (
-        "Word i has the logits from i * WIDTH on, so the goal is at place goal − i * WIDTH of it.",
+        "Floats number `i` has the logits from `i * WIDTH` on, so the goal is at place `goal - i * WIDTH` of it.",
         "softmax is exp(logit − top) / sum. Without − top, exp of large logits is infinite.",
     ),
     (
@@ -218,13 +219,13 @@ CLIP = KernelLab(
     "easy",
     "grad_norm.wgsl",
     ("let length = sqrt(row_sum(part, me, group));", 2, 4),
-    "length is the norm of all gradients together. Where it is above LIMIT, `factor` brings it down to LIMIT; "
-    "else factor is 1. As in PyTorch, CLIP_EPS is added to the length before both. A LIMIT of 0 means that "
-    "nothing is clipped.",
+    "`length` is the norm of all gradients together. Where it is above `LIMIT`, `factor` brings it down to "
+    "`LIMIT`; else `factor` is 1. As in PyTorch, `CLIP_EPS` is added to the length before both. A `LIMIT` of 0 "
+    "means that nothing is clipped.",
     "    var factor = 1.0;\n",
     (
         "Everything times LIMIT / length has the length LIMIT.",
-        "Two conditions, and both must hold: LIMIT > 0.0 && LIMIT < length + CLIP_EPS.",
+        "Two conditions, and both must hold: `LIMIT > 0.0 && LIMIT < length + CLIP_EPS`.",
     ),
     (
         ("LIMIT > 0.0 && ", ""),

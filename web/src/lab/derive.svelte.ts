@@ -1,37 +1,25 @@
 // An op that the reader derives: what was written, what came of checking it, and the run in which it trains.
 import { corpus } from "../lib/corpus";
 import { site } from "../lib/site";
+import { draft, keepDraft } from "./drafts";
+import { Job } from "./job.svelte";
 import { noteSolved } from "./mutants";
 import type { Comparison, TimedLoss } from "./protocol";
 import { openRoom } from "./rooms";
 import type { DeriveLab } from "./sources";
-import { type Trouble, troubleOf, ANSWER } from "./trouble";
+import { ANSWER, troubleOf } from "./trouble";
 
-const KEPT = "tinygpt lab draft "; // and the lab's name
 const TEXT = 20_000; // bytes
 export const STEPS = 40;
-
-/** What the reader wrote last time. */
-function draft(name: string): string | null {
-  try {
-    return localStorage.getItem(KEPT + name);
-  } catch {
-    return null;
-  }
-}
 
 export class Derive {
   readonly lab: DeriveLab;
   source = $state("");
   shown = $state(0);
-  task = $state<"check" | "train" | null>(null);
-  slow = $state(false);
-  trouble = $state.raw<Trouble | null>(null);
+  readonly job = new Job<"check" | "train">();
   rows = $state.raw<Comparison[]>([]);
   passed = $state(false);
   curves = $state.raw<{ ours: TimedLoss[]; mine: TimedLoss[]; model: string } | null>(null);
-  private ending: AbortController | null = null;
-  private watch: ReturnType<typeof setTimeout> | undefined;
 
   constructor(lab: DeriveLab) {
     this.lab = lab;
@@ -41,12 +29,8 @@ export class Derive {
   readonly wrong = $derived(this.rows.find(({ right }) => !right) ?? null);
 
   type(text: string): void {
-    [this.source, this.trouble, this.passed] = [text, null, false];
-    try {
-      localStorage.setItem(KEPT + this.lab.name, text);
-    } catch {
-      // A browser that keeps nothing forgets it with the page.
-    }
+    [this.source, this.job.trouble, this.passed] = [text, null, false];
+    keepDraft(this.lab.name, text);
   }
 
   show(text: string): void {
@@ -54,32 +38,8 @@ export class Derive {
     this.shown++;
   }
 
-  stop(): void {
-    this.ending?.abort();
-    this.ending = null;
-    clearTimeout(this.watch);
-    [this.task, this.slow] = [null, false];
-  }
-
-  private heard(): void {
-    clearTimeout(this.watch);
-    this.slow = false;
-    this.watch = setTimeout(() => (this.slow = true), 6000);
-  }
-
-  private async run(task: "check" | "train", work: (ended: AbortSignal) => Promise<void>): Promise<void> {
-    this.stop();
-    const ending = (this.ending = new AbortController());
-    [this.task, this.trouble] = [task, null];
-    this.heard();
-    try {
-      await work(ending.signal);
-    } catch (error) {
-      if (!ending.signal.aborted) this.trouble = troubleOf(error instanceof Error ? error.message : String(error), [ANSWER]);
-    } finally {
-      ending.abort();
-      if (this.ending === ending) this.stop();
-    }
+  private run(task: "check" | "train", work: (ended: AbortSignal) => Promise<void>): Promise<void> {
+    return this.job.run(task, (text) => troubleOf(text, [ANSWER]), work);
   }
 
   check(): Promise<void> {
@@ -88,7 +48,7 @@ export class Derive {
     return this.run("check", async (ended) => {
       const { calls } = await openRoom({}, "", ended);
       const heard = (row: Comparison): void => {
-        this.heard();
+        this.job.heard();
         this.rows = [...this.rows, row];
       };
       await calls.derive({ lab: name, source: this.source }, { heard });
@@ -104,7 +64,7 @@ export class Derive {
       const one = async (which: "ours" | "mine"): Promise<void> => {
         const { calls } = await openRoom({}, "", ended);
         const heard = (row: TimedLoss): void => {
-          this.heard();
+          this.job.heard();
           this.curves = { ...this.curves!, [which]: [...this.curves![which], row] };
         };
         const source = which === "mine" ? this.source : "";

@@ -15,15 +15,25 @@ export function heats({ heat, bound }: Pick<Comparison, "heat" | "bound">): numb
 
 const number = (value: number | null): string => (value === null ? "no number" : value.toPrecision(6));
 
-export function inWords({ what, output, shape, row, column, got, wanted, sizes, heat, bound }: Comparison): string {
+export function inWords({ what, output, shape, row, column, got, wanted, sizes, heat, bound, outside }: Comparison): string {
   const count = heat.flat().filter((off) => off === null || off > bound).length;
   const all = heat.flat().length;
-  const place = shape.length > 1 ? `row ${row}, column ${column}` : `place ${column}`;
+  const place = shape.length > 1 ? `row ${row}, column ${column}` : `place ${row * heat[0]!.length + column}`;
   const said = Object.entries(sizes)
     .sort()
     .map(([name, size]) => `${name} = ${size}`);
-  return (
-    `${output} is wrong in ${count} of ${all} places, where ${said.join(", ")}. ` +
-    `At ${place} it is ${number(got)}, and by ${what} ${number(wanted)}.`
-  );
+  const where = `where ${said.join(", ")}`;
+  const past = outside
+    ? ` What follows ${output} in memory was overwritten${count ? "" : `, ${where}`}: a place past its end was written.`
+    : "";
+  if (outside && !count) return past.trim();
+  return `${output} is wrong in ${count} of ${all} places, ${where}. At ${place} it is ${number(got)}, and by ${what} ${number(wanted)}.${past}`;
+}
+
+/** Which outputs are right in every comparison. */
+export function verdicts(rows: Comparison[]): string {
+  const outputs = [...new Set(rows.map(({ output }) => output))];
+  const isWrong = (name: string): boolean => rows.some(({ output, right }) => output === name && !right);
+  const right = outputs.filter((name) => !isWrong(name));
+  return `${right.length ? `Right: ${right.join(", ")}. ` : ""}Wrong: ${outputs.filter(isWrong).join(", ")}.`;
 }

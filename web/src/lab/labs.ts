@@ -20,4 +20,10 @@ export const LABS: { lab: Exclude<Named["lab"], "list">; title: string; about: s
     about:
       "Write the backward pass of an op in a few lines. Finite differences and the specification say where it is wrong; what you solved then trains a model.",
   },
+  {
+    lab: "write",
+    title: "Write the kernel",
+    about:
+      "Our own WGSL, with its heart cut out: one to ten lines to write. Your GPU runs them on awkward shapes, the specification says where they are wrong, and what you solved then trains a model.",
+  },
 ];

@@ -1,5 +1,5 @@
 // A room of its own for Python whose sources may be edited. Nothing in it lasts: whoever opened it ends it.
-import { text as json } from "../generated/protocol.ts";
+import { type Failed, text as json } from "../generated/protocol.ts";
 import { Lender } from "../players/lending.ts";
 import { borrowThreads } from "../players/thread.ts";
 import { editShader, sources, wasmUrl } from "../worker/assets.ts";
@@ -9,7 +9,20 @@ import { answerCalls, type Line } from "../worker/remote.ts";
 import { Trial } from "../worker/trial.ts";
 import rooms from "../generated/rooms.json";
 import type { Changed } from "./patch.ts";
-import type { Asked, CheckedGradient, Comparison, Evidence, JudgedRow, Loss, Planned, TimedLoss, TrainEvent } from "./protocol.ts";
+import type {
+  Asked,
+  CheckedGradient,
+  Comparison,
+  Evidence,
+  JudgedRow,
+  KernelEvent,
+  KernelTimes,
+  Loss,
+  Planned,
+  TimedLoss,
+  TrainEvent,
+} from "./protocol.ts";
+import { WATCHED, YOURS } from "./wgsl.ts";
 
 /** What a lab has of Python: `step` says null once there is no more. */
 interface Steps {
@@ -34,8 +47,18 @@ interface Deriving {
   DerivedRun(asked: string, digits: string): Steps & { describe(): string };
 }
 
+interface Writing {
+  KernelRoom(asked: string): {
+    watched(): string; // the reader's lines with their loops watched, and what goes behind the file
+    begin(trial: Trial): Promise<number>;
+    compared(call: number): Promise<string>;
+    timed(trial: Trial): Promise<string>;
+  };
+}
+
 let room: Room;
 let deriving: () => Deriving;
+let writing: () => Writing;
 let judging: Judging;
 let training: Training;
 
@@ -69,10 +92,12 @@ const methods = {
     const python = await startInterpreter(files, wasmUrl);
     python.runPython(IMPORTS);
     room = python.globals.get("room") as Room;
-    deriving = () => {
-      python.runPython("from tinygpt.labs.derive import check as deriving");
-      return python.globals.get("deriving") as Deriving;
+    const asked = <Module>(lab: string): Module => {
+      python.runPython(`from tinygpt.labs.${lab} import check as ${lab}`);
+      return python.globals.get(lab) as Module;
     };
+    deriving = () => asked<Deriving>("derive");
+    writing = () => asked<Writing>("wgsl");
     judging = python.globals.get("evidence") as Judging;
     training = python.globals.get("training") as Training;
   },
@@ -109,6 +134,37 @@ const methods = {
     const { model, parameters } = JSON.parse(run.describe()) as { model: string; parameters: number };
     for (const row of steps<TimedLoss>(run)) tell(row);
     return `${parameters} parameters, ${model}`;
+  },
+
+  /** A reader's kernel beside the specification, call by call; if all are right, its times beside ours. */
+  kernel: async (
+    { lab, before, source, after }: { lab: string; before: string; source: string; after: string },
+    line: Line<KernelEvent>,
+  ): Promise<KernelTimes | null> => {
+    const trial = await Trial.on({ engine: "webgpu", threads: 0 }, line as unknown as Line<TrialEvent>);
+    let found: KernelTimes | null = null;
+    await trial.answer(async () => {
+      const kernel = writing().KernelRoom(json({ lab, source, frame: before + after, ...trial.device() }));
+      const [lines, declared] = JSON.parse(kernel.watched()) as [string, string];
+      editShader(WATCHED, before + lines + after + declared);
+      editShader(YOURS, before + source + after);
+      const calls = await kernel.begin(trial);
+      let right = true;
+      for (let call = 0; call < calls; call++) {
+        const rows = JSON.parse(await kernel.compared(call)) as Comparison[] | Failed;
+        if (!Array.isArray(rows)) return json(rows);
+        for (const row of rows) {
+          line.tell({ event: "compared", row });
+          right &&= row.right;
+        }
+      }
+      if (right) {
+        line.tell({ event: "timing" });
+        found = JSON.parse(await kernel.timed(trial)) as KernelTimes;
+      }
+      return json(null);
+    });
+    return found;
   },
 
   /** A tiny model, by the specification. */

@@ -72,6 +72,16 @@ export interface Comparison {
   column: number;
   got: number | null;
   wanted: number | null;
+  outside?: boolean; // a kernel wrote past the tensor's end
+}
+
+export type KernelEvent = { event: "compared"; row: Comparison } | { event: "timing" } | { event: "compiling"; made: number; of: number };
+
+/** Microseconds of a call of these sizes. */
+export interface KernelTimes {
+  yours: number;
+  ours: number;
+  sizes: Record<string, number>;
 }
 
 export type TimedLoss = [step: number, loss: number | null, microseconds: number];

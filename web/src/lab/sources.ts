@@ -12,10 +12,14 @@ export interface SourceGroup {
   files: SourceFile[];
 }
 
+export const DEGREES = ["easy", "medium", "hard"] as const;
+export type Degree = (typeof DEGREES)[number];
+
 /** An op to derive: tinygpt/labs/derive. */
 export interface DeriveLab {
   name: string;
   title: string;
+  degree: Degree;
   statement: string;
   starter: string;
   solution: string;
@@ -24,11 +28,27 @@ export interface DeriveLab {
   outputs: string[];
 }
 
+/** A kernel whose heart is to be written: tinygpt/labs/wgsl. */
+export interface WriteLab {
+  name: string;
+  title: string;
+  degree: Degree;
+  file: string; // in tinygpt/kernels
+  statement: string;
+  before: string; // the file's text, up to the reader's lines
+  starter: string;
+  solution: string;
+  after: string;
+  hints: string[];
+  changes: Record<string, number | string>; // settings with which a model trains with it
+}
+
 export interface Sources {
   groups: SourceGroup[];
   ready: Record<string, string>; // patches by name
   mutants: Record<string, string>;
   derive: DeriveLab[];
+  write: WriteLab[];
 }
 
 let coming: Promise<Sources> | null = null;

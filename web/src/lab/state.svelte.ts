@@ -1,14 +1,14 @@
 // An edit under way: what was changed, and what was made of it. Each thing that runs has a room of its own, which is ended.
-import { corpus } from "../lib/corpus";
 import { lastLine } from "../worker/answers";
-import { Gone } from "../worker/remote";
 import { site } from "../lib/site";
 import type { LabEngine } from "./engines";
+import { Job } from "./job.svelte";
 import { aboutOf, applied, type Changed, firstChange, labelOf, patchOf, sizes } from "./patch";
-import type { Asked, CheckedGradient, Evidence, JudgedRow, Loss, Planned, TrainEvent } from "./protocol";
+import type { Asked, CheckedGradient, Evidence, JudgedRow, Planned } from "./protocol";
+import { Race } from "./race.svelte";
 import { openRoom, type Room } from "./rooms";
 import { type Sources, sources, texts } from "./sources";
-import { type Trouble, troubleOf } from "./trouble";
+import { troubleOf } from "./trouble";
 
 export type Task = "plan" | "check" | "train" | "judge";
 
@@ -18,16 +18,6 @@ export interface Judged {
   compared: number;
   said: string;
 }
-
-/** One of two runs that are watched side by side. */
-export interface Curve {
-  engine: string;
-  rows: Loss[];
-  done: boolean;
-}
-
-const NOTHING: Curve = { engine: "", rows: [], done: false };
-const SPEC_TEXT = 20_000; // bytes, for the specification's tiny models
 
 export class Edit {
   facts = $state.raw<Sources | null>(null);
@@ -41,19 +31,13 @@ export class Edit {
   recipe = $state(site.defaultRecipe);
   preset = $state("tiny");
 
-  task = $state<Task | null>(null); // what runs now
-  slow = $state(false); // it has said nothing for a while
-  trouble = $state.raw<Trouble | null>(null);
+  readonly job = new Job<Task>();
+  readonly race = new Race();
   plans = $state.raw<{ original: Planned; edit: Planned } | null>(null);
   checked = $state.raw<CheckedGradient[] | null>(null);
   checkedAll = $state(false);
-  curves = $state.raw<{ original: Curve; edit: Curve } | null>(null);
-  steps = $state(0); // of those curves
-  compiling = $state(""); // kernels for the GPU, as far as they are
   judged = $state.raw<Judged | null>(null);
   private blind = false; // whether where the change is stays hidden
-  private ending: AbortController | null = null;
-  private watch: ReturnType<typeof setTimeout> | undefined;
 
   readonly sizes = $derived(sizes(this.changed, this.originals));
   readonly paths = $derived(this.sizes.map(({ path }) => path));
@@ -77,7 +61,7 @@ export class Edit {
 
   type(text: string): void {
     this.changed = { ...this.changed, [this.path]: text };
-    if (this.trouble) this.trouble = null;
+    this.job.trouble = null;
   }
 
   reset(path: string): void {
@@ -95,46 +79,19 @@ export class Edit {
   }
 
   clear(): void {
-    this.stop();
+    this.job.stop();
+    this.race.clear();
     [this.changed, this.about, this.name] = [{}, "", "my"];
-    [this.trouble, this.plans, this.checked, this.curves, this.judged] = [null, null, null, null, null];
+    [this.job.trouble, this.plans, this.checked, this.judged] = [null, null, null, null];
     this.shown++;
   }
 
-  stop(): void {
-    this.ending?.abort();
-    this.ending = null;
-    clearTimeout(this.watch);
-    [this.task, this.slow] = [null, false];
+  private asked(): Asked {
+    return { preset: this.preset, recipe: this.recipe, bytes: site.corpus.bytes };
   }
 
-  /** Something was heard: it is not an endless loop yet. */
-  private heard(): void {
-    clearTimeout(this.watch);
-    this.slow = false;
-    this.watch = setTimeout(() => (this.slow = true), 6000);
-  }
-
-  private asked(more: Partial<Asked> = {}): Asked {
-    return { preset: this.preset, recipe: this.recipe, bytes: site.corpus.bytes, ...more };
-  }
-
-  private async run(task: Task, work: (ended: AbortSignal) => Promise<void>): Promise<void> {
-    this.stop();
-    const ending = (this.ending = new AbortController());
-    [this.task, this.trouble] = [task, null];
-    this.heard();
-    try {
-      await work(ending.signal);
-    } catch (error) {
-      if (ending.signal.aborted) return;
-      const text =
-        error instanceof Gone ? "The room for Python has closed. Try once more." : error instanceof Error ? error.message : String(error);
-      this.trouble = troubleOf(text, this.paths);
-    } finally {
-      ending.abort();
-      if (this.ending === ending) this.stop();
-    }
+  private run(task: Task, work: (ended: AbortSignal) => Promise<void>): Promise<void> {
+    return this.job.run(task, (text) => troubleOf(text, this.paths), work);
   }
 
   private rooms(ended: AbortSignal): { original: Promise<Room>; edit: Promise<Room> } {
@@ -163,7 +120,7 @@ export class Edit {
       const room = await this.rooms(ended).edit;
       await room.calls.check(this.asked(), {
         heard: (row) => {
-          this.heard();
+          this.job.heard();
           this.checked = [...this.checked!, row];
         },
       });
@@ -178,9 +135,9 @@ export class Edit {
       const rooms = this.rooms(ended);
       const wanted: Evidence[] = [];
       const [original, mended] = await Promise.all([rooms.original, rooms.edit]);
-      await original.calls.evidence(undefined, { heard: (row) => (this.heard(), void wanted.push(row)) });
+      await original.calls.evidence(undefined, { heard: (row) => (this.job.heard(), void wanted.push(row)) });
       const heard = (row: JudgedRow): void => {
-        this.heard();
+        this.job.heard();
         const compared = this.judged!.compared + 1;
         const said = `Not yet. The first number that differs: ${row.what} is ${brief(row.value)}, and should be ${brief(row.wanted)}.`;
         this.judged = { right: false, compared, said: row.right ? "" : said };
@@ -194,35 +151,12 @@ export class Edit {
   }
 
   train(engine: LabEngine, steps: number): Promise<void> {
-    [this.curves, this.steps, this.compiling] = [{ original: NOTHING, edit: NOTHING }, steps, ""];
+    this.race.begin(steps);
     return this.run("train", async (ended) => {
       const rooms = this.rooms(ended);
-      const whole = await corpus(site.corpus);
       if (engine !== "spec") await this.planIn(rooms);
-      const one = async (which: "original" | "edit"): Promise<void> => {
-        const { calls } = await rooms[which];
-        const heard = (event: TrainEvent): void => this.note(which, event);
-        const text = engine === "spec" ? whole.slice(0, SPEC_TEXT) : whole;
-        const asked = this.asked({ steps });
-        if (engine === "spec") await calls.specify({ ...asked, text }, { heard });
-        else await calls.train({ ...asked, text, engine, threads: 0 }, { heard });
-        this.curves = { ...this.curves!, [which]: { ...this.curves![which], done: true } };
-      };
-      // One after the other where both would want all cores, or the GPU; side by side where each has one.
-      if (engine === "spec") await Promise.all([one("edit"), one("original")]);
-      else {
-        await one("edit");
-        await one("original");
-      }
+      await this.race.run(rooms, this.asked(), engine, () => this.job.heard());
     });
-  }
-
-  private note(which: "original" | "edit", event: TrainEvent): void {
-    this.heard();
-    const before = this.curves![which];
-    if (event.event === "compiling") this.compiling = `Compiling kernels: ${event.made} of ${event.of}`;
-    if (event.event === "begun") this.curves = { ...this.curves!, [which]: { ...before, engine: event.engine } };
-    if (event.event === "losses") this.curves = { ...this.curves!, [which]: { ...before, rows: [...before.rows, ...event.rows] } };
   }
 }
 
