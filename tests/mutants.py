@@ -367,6 +367,20 @@ MUTANTS = [
         "prompt if",
         "tests/bundled/test_bundled.py",
     ),
+    Mutant(
+        "a lab's kernel may write past a tensor's end",
+        "labs/wgsl/check.py",
+        'row["right"] = row["right"] and untouched',
+        'row["right"] = row["right"]',
+        "tests/labs/test_write_kernels.py",
+    ),
+    Mutant(
+        "a lab's keys have their largest score among the first",
+        "labs/wgsl/products.py",
+        "normal[row, C : 2 * C] + 3.0",
+        "normal[row, C : 2 * C] - 3.0",
+        "tests/labs/test_write_kernels.py",
+    ),
 ]
 
 

@@ -96,8 +96,14 @@ def test_a_near_miss_fails_and_says_where(lab, before, after, rows_of):
     assert before in solution(lab)
     wrong = next(row for row in rows_of(lab, solution(lab).replace(before, after, 1)) if not row["right"])
     off = wrong["heat"][wrong["row"]][wrong["column"]]
-    assert wrong["outside"] or off is None or off > 100 * wrong["bound"], wrong
-    assert off == (0.0 if wrong["outside"] and not wrong["worst"] else wrong["worst"])
+    assert off is None or off > 100 * wrong["bound"], wrong
+    assert off == wrong["worst"]
+
+
+def test_what_is_written_past_the_end_is_wrong(rows_of):
+    lab = lab_named("embed")
+    rows = rows_of(lab, solution(lab) + "  x[N * words] = row;\n")
+    assert all(row["outside"] and not row["right"] and row["worst"] == 0 for row in rows)
 
 
 @pytest.mark.parametrize(
