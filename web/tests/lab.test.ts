@@ -103,6 +103,7 @@ it("two curves are compared by their ends", () => {
 
 it.each([
   ["", { lab: "list", name: "", patch: "" }],
+  ["#whatif", { lab: "whatif", name: "", patch: "" }],
   ["#edit", { lab: "edit", name: "", patch: "" }],
   ["#edit=no-residual", { lab: "edit", name: "no-residual", patch: "" }],
   ["#edit&patch=abc", { lab: "edit", name: "", patch: "abc" }],

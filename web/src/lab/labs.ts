@@ -20,4 +20,10 @@ export const LABS: { lab: Exclude<Named["lab"], "list">; title: string; about: s
     about:
       "Write the backward pass of an op in a few lines. Finite differences and the specification say where it is wrong; what you solved then trains a model.",
   },
+  {
+    lab: "whatif",
+    title: "What if?",
+    about:
+      "Travel to a step of a run, change one thing, and let it go on from there. The coach says what to expect, you predict, and both curves tell.",
+  },
 ];
