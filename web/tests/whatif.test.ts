@@ -50,12 +50,10 @@ describe("what came of it", () => {
   it("is told with what was said before", () => {
     const worse = { step: 100, original: 2, other: 2.2, is: "worse" } as const;
     expect(revealed(worse, "better", "worse")).toBe(
-      "On text that neither has read it ends at 2.200 and the original at 2.000: worse. You said better. So it did in the runs that the coach knows.",
+      "On text that neither has read it ends at 2.200 and the original at 2.000: worse. You said better. That is what the coach expected.",
     );
     expect(revealed(worse, "worse", null)).toMatch(/You said worse, and you were right.$/);
-    expect(revealed({ ...worse, other: null }, null, "better")).toBe(
-      "It diverged before step 100: worse. In the runs that the coach knows it ended better.",
-    );
+    expect(revealed({ ...worse, other: null }, null, "better")).toBe("It diverged before step 100: worse. The coach expected better.");
   });
 
   it("is of a change in words", () => {

@@ -1,7 +1,7 @@
-// Which lab the address names: "#edit", "#edit=no-residual", "#edit&patch=…", "#mutant-03", "#derive=rmsnorm".
+// Which lab the address names: "#edit", "#edit=no-residual", "#edit&patch=…", "#mutant-03", "#derive=rmsnorm", "#whatif", "#diverged=seed".
 
 export interface Named {
-  lab: "list" | "edit" | "mutants" | "derive" | "whatif";
+  lab: "list" | "edit" | "mutants" | "derive" | "whatif" | "diverged";
   name: string; // an edit, a mutant, an op; or nothing
   patch: string; // packed; or nothing
 }
@@ -12,6 +12,7 @@ export function namedIn(hash: string): Named {
   const patch = said.get("patch") ?? "";
   if (first === "edit") return { lab: "edit", name: said.get("edit") ?? "", patch };
   if (first === "derive") return { lab: "derive", name: said.get("derive") ?? "", patch: "" };
+  if (first === "diverged") return { lab: first, name: said.get(first) ?? "", patch: "" };
   if (first === "whatif") return { lab: first, name: "", patch: "" };
   if (first === "mutants") return { lab: "mutants", name: "", patch: "" };
   if (first && /^mutant-\d\d$/.test(first)) return { lab: "mutants", name: first, patch: "" };

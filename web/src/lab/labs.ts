@@ -26,4 +26,9 @@ export const LABS: { lab: Exclude<Named["lab"], "list">; title: string; about: s
     about:
       "Travel to a step of a run, change one thing, and let it go on from there. The coach says what to expect, you predict, and both curves tell.",
   },
+  {
+    lab: "diverged",
+    title: "Which op diverged first?",
+    about: "Two runs that differ in one thing, trained in step: the first tensor that differs, by how much, and why.",
+  },
 ];

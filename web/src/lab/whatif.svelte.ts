@@ -46,12 +46,7 @@ export function revealed({ original, other, is, step }: Outcome, said: Guess | n
       ? `It diverged before step ${count(step)}: worse.`
       : `On text that neither has read it ends at ${other.toFixed(3)} and the original at ${original.toFixed(3)}: ${is}.`;
   const yours = said === null ? "" : said === is ? ` You said ${said}, and you were right.` : ` You said ${said}.`;
-  const coach =
-    expected === null
-      ? ""
-      : expected === is
-        ? " So it did in the runs that the coach knows."
-        : ` In the runs that the coach knows it ended ${expected}.`;
+  const coach = expected === null ? "" : expected === is ? " That is what the coach expected." : ` The coach expected ${expected}.`;
   return ends + yours + coach;
 }
 
