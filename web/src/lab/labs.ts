@@ -31,4 +31,9 @@ export const LABS: { lab: Exclude<Named["lab"], "list">; title: string; about: s
     title: "Which op diverged first?",
     about: "Two runs that differ in one thing, trained in step: the first tensor that differs, by how much, and why.",
   },
+  {
+    lab: "homework",
+    title: "Homework",
+    about: "A link sets a task, the proof of a run is the answer. Drop a folder of answers, and a stretch of each is trained again.",
+  },
 ];
