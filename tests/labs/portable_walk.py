@@ -14,6 +14,7 @@ PAIRS = (
     {"norm": "rmsnorm"},
 )
 EQUAL = {"eval_every": 3}
+SOME = ({"label_smoothing": 0.1}, {"dropout": 0.1}, EQUAL)  # MicroPython takes its time
 
 
 def walk(changes, text=TEXT):
@@ -33,7 +34,7 @@ def parted(one, other, steps):
 
 
 def main():
-    for changes in list(PAIRS) + [EQUAL]:  # noqa: RUF005 (it has no stars in a list)
+    for changes in SOME:
         found = parted(walk({}), walk(changes), 1)
         if found is None:
             print(sorted(changes), "equal")
@@ -41,8 +42,6 @@ def main():
         largest = None if found["largest"] is None else f"{found['largest']:.9g}"
         print(sorted(changes), found["step"], found["place"], found["op"], found["tensor"], found["shape"], largest)
         print(f"{found['share']:.2f}", "; ".join(found["because"]), len(found["spread"]))
-    found = parted(walk({}), walk({}, bytes(reversed(TEXT))), 1)
-    print(found["op"], found["tensor"], found["because"])
 
 
 if __name__ == "__main__":

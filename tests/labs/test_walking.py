@@ -30,6 +30,12 @@ def test_the_rooms_say_what_the_terminal_says(changes):
         assert said["largest"] == pytest.approx(there.largest, rel=1e-3)
 
 
+def test_another_text_is_found_where_it_comes_in():
+    found = parted(walk({}), walk({}, TEXT[::-1]), 1)
+    assert (found["op"], found["tensor"]) == ("draw_windows", "tokens")
+    assert found["because"] == ["its input train_text differs"]
+
+
 def test_equal_runs_do_not_part():
     assert parted(walk({}), walk({}), 3) is None
     assert parted(walk({}), walk({"eval_every": 3, "sample_every": 2}), 3) is None

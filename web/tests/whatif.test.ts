@@ -1,6 +1,7 @@
 // What if?: what can be forked, what came of it, and a model that begins without a part.
-import { beforeAll, describe, expect, it } from "vitest";
-import { forkable, labelOf, obstacle, outcomeOf, revealed, stopsOf } from "../src/lab/whatif.svelte";
+import { beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { FakeWorker, library } from "./fake-worker";
+import { forkable, labelOf, obstacle, outcomeOf, revealed, stopsOf, WhatIf } from "../src/lab/whatif.svelte";
 import { type ModelHeader, parse, text } from "../src/generated/protocol";
 import { ModelFile, writeModelFile } from "../src/worker/modelfile";
 import type { Shelved } from "../src/worker/protocol";
@@ -8,8 +9,12 @@ import type { Python } from "../src/worker/python";
 import { withoutPart } from "../src/worker/without";
 import { python as startPython } from "./python";
 
+vi.mock("../src/state/connection", () => ({ openWorker: FakeWorker.open }));
+
 const RUN = {
   base: null,
+  config: {},
+  text: { bytes: 10 },
   step: 100,
   steps: 100,
   validations: [[100, 2]],
@@ -32,6 +37,22 @@ describe("a run that can be forked", () => {
     const run = { ...RUN, ...more } as Shelved;
     expect(obstacle(run)).toBe(why);
     expect(forkable(run)).toBe(false);
+  });
+});
+
+describe("a run that an address names", () => {
+  beforeEach(() => void (FakeWorker.opened = []));
+
+  it.each([
+    [{ ...RUN, id: "a", title: "A", step: 40, elsewhere: false }, "A cannot be forked here: it was stopped at step 40 of 100"],
+    [{ ...RUN, id: "b", title: "B", elsewhere: false }, "This browser keeps no such run."],
+  ])("is refused in a sentence: %#", async (run, why) => {
+    const lab = new WhatIf();
+    const opened = lab.open("a");
+    await FakeWorker.last.answer("library", library({ runs: [run as Shelved] }));
+    if (lab.offered.length) await FakeWorker.last.answer("whatIf", { same: 0.01, changes: [] });
+    await opened;
+    expect(lab.problem).toContain(why);
   });
 });
 

@@ -2,7 +2,7 @@
 
 export interface Named {
   lab: "list" | "edit" | "mutants" | "derive" | "whatif" | "diverged" | "homework";
-  name: string; // an edit, a mutant, an op, a packed task; or nothing
+  name: string; // an edit, a mutant, an op, a packed task, a run; or nothing
   patch: string; // packed; or nothing
 }
 
@@ -12,8 +12,7 @@ export function namedIn(hash: string): Named {
   const patch = said.get("patch") ?? "";
   if (first === "edit") return { lab: "edit", name: said.get("edit") ?? "", patch };
   if (first === "derive") return { lab: "derive", name: said.get("derive") ?? "", patch: "" };
-  if (first === "diverged" || first === "homework") return { lab: first, name: said.get(first) ?? "", patch: "" };
-  if (first === "whatif") return { lab: first, name: "", patch: "" };
+  if (first === "diverged" || first === "homework" || first === "whatif") return { lab: first, name: said.get(first) ?? "", patch: "" };
   if (first === "mutants") return { lab: "mutants", name: "", patch: "" };
   if (first && /^mutant-\d\d$/.test(first)) return { lab: "mutants", name: first, patch: "" };
   return { lab: "list", name: "", patch: "" };

@@ -109,6 +109,9 @@ export class WhatIf {
       const known = this.offered.find(({ id }) => id === (chosen || this.original?.id));
       const next = known ?? this.offered[0] ?? null;
       if (next) await this.choose(next.id);
+      const wanted = runs.find(({ id }) => id === chosen);
+      if (chosen && !known)
+        this.problem = wanted ? `${wanted.title} cannot be forked here: ${obstacle(wanted)}.` : "This browser keeps no such run.";
     } catch (error) {
       this.fail(error);
       this.loaded = true;
