@@ -7,7 +7,16 @@ import pytest
 
 from tinygpt.core.config import LoraConfig, ModelConfig, RunConfig, TrainConfig
 from tinygpt.core.tab import shelf
-from tinygpt.core.tab.shelf import KEEP_EVERY, KEEP_FIRST, KEEP_LARGEST, KEEP_SHARE, SNAPSHOT_BYTES, SNAPSHOTS, Keeping
+from tinygpt.core.tab.shelf import (
+    KEEP_EVERY,
+    KEEP_FIRST,
+    KEEP_LARGEST,
+    KEEP_SHARE,
+    SNAPSHOT_ANYWAY,
+    SNAPSHOT_BYTES,
+    SNAPSHOTS,
+    Keeping,
+)
 from tinygpt.core.train.progress import Progress
 
 EMPTY = {"records": [None, None], "snapshots": [], "durable": True}
@@ -119,6 +128,21 @@ def test_snapshots_stand_at_growing_distances():
         assert SNAPSHOTS - 1 <= len(stand) <= SNAPSHOTS and stand == keeping.snapshots
         assert stand[0] <= steps // 64 and stand[-1] >= goal // 2
         assert all(2 * a <= b for a, b in pairwise(stand))
+
+
+@pytest.mark.parametrize(
+    "state_bytes, stand", [(100, [7, 80, 160, 240]), (SNAPSHOT_ANYWAY + 1, [7]), (KEEP_LARGEST + 1, [])]
+)
+def test_a_small_run_has_snapshots_where_its_settings_want_them(state_bytes, stand):
+    keeping = Keeping(EMPTY, state_bytes, 320, every=80)
+    keeping.kept(1e6, keeping.order(at(7), FACTS))  # no time is left for others
+    for step in range(8, 320):
+        if keeping.due(1.0, step):
+            keeping.kept(1e6, keeping.order(at(step), FACTS))
+    assert keeping.snapshots == stand
+    memory = Keeping({**EMPTY, "durable": False}, state_bytes, 320, every=80)
+    memory.begin(0.0)
+    assert not memory.due(0.0, 80)
 
 
 @pytest.mark.parametrize(

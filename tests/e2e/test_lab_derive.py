@@ -37,7 +37,7 @@ def test_a_mutant_is_named_and_mended(open_page):
     page = opened(open_page, "mutants")
     page.get_by_role("link", name="Mutant 14").click()
     expect(page.get_by_text("What it writes falls apart after the first bytes")).to_be_visible()
-    page.get_by_role("button", name="Next hint (1 of 3)").click()
+    press(page, "Next hint (1 of 3)")
     press(page, "Is it mended?")
     expect(page.get_by_text("Not yet. The first number that differs: what it says after")).to_be_visible()
     page.get_by_label("The fault is in").select_option("kernels/sample.py sample")
@@ -46,11 +46,12 @@ def test_a_mutant_is_named_and_mended(open_page):
     page.get_by_label("The fault is in").select_option("kernels/attention.py attention_one")
     press(page, "That is it")
     expect(page.get_by_text("Yes, there it is")).to_be_visible()
+    expect(page.locator("[data-editor] .cm-activeLine")).to_contain_text("def attention_one(")
     type_text(page, (PACKAGE / "kernels/attention.py").read_text())
     press(page, "Is it mended?")
     expect(page.get_by_text("Mended. All")).to_be_visible()
     expect(page.get_by_text("a stale cache")).to_be_visible()
-    page.get_by_role("link", name="All mutants").click()
+    page.get_by_role("link", name="All mutants").first.click()
     expect(page.get_by_text("mended", exact=True)).to_be_visible()
 
 

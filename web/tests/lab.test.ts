@@ -121,6 +121,10 @@ it("two curves are compared by their ends", () => {
 
 it.each([
   ["", { lab: "list", name: "", patch: "" }],
+  ["#diverged=seed", { lab: "diverged", name: "seed", patch: "" }],
+  ["#homework=H4s", { lab: "homework", name: "H4s", patch: "" }],
+  ["#whatif=m1-a2", { lab: "whatif", name: "m1-a2", patch: "" }],
+  ["#whatif", { lab: "whatif", name: "", patch: "" }],
   ["#edit", { lab: "edit", name: "", patch: "" }],
   ["#edit=no-residual", { lab: "edit", name: "no-residual", patch: "" }],
   ["#edit&patch=abc", { lab: "edit", name: "", patch: "abc" }],

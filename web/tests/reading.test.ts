@@ -8,6 +8,13 @@ test.each([
   ["1.39", "1.39"],
   ["1.39", "1.386"], // more digits than were asked
   ["1.39", " 1,39 nats"],
+  ["1.39", "ln 4"],
+  ["1.39", "-ln(1/4)"],
+  ["1.39", "2 ln 2 nats"],
+  ["1.39", "log(4)"],
+  ["8", "log2(256)"],
+  ["0.125", "1/8"],
+  ["0.14", "sqrt(0.02)"],
   ["0.083", "1/12"],
   ["0.083", ",0833"],
   ["-0.75", "−0.75"],
@@ -35,6 +42,11 @@ test.each([
   ["0.1", "0.11", "too large"],
   ["6", "3", "factor of two"],
   ["768", "many", "Type a number"],
+  ["1.39", "ln", "Type a number"],
+  ["1.39", "ln(4", "Type a number"],
+  ["1.39", "ln 0", "Type a number"],
+  ["1.39", "sin 4", "Type a number"],
+  ["1.39", "ln 2", "factor of two"],
   ["768", "", "Type a number"],
 ])("%s is not answered by %s: %s", (answer, typed, says) => {
   const verdict = judge(typed, answer);

@@ -149,7 +149,8 @@ class Session:
         # What its weights are read in, if not as floats: those of a file, of a model that only writes.
         dtype = "" if origin is None or self.trains else origin.get("dtype", "")
         self.compact = dtype if dtype in self.machine.compact else ""
-        self.keeping = Keeping(asked.get("kept") or NOTHING_KEPT, self.state_bytes, self.config.train.steps)
+        train = self.config.train
+        self.keeping = Keeping(asked.get("kept") or NOTHING_KEPT, self.state_bytes, train.steps, train.keep_every)
         # What a run that diverges goes back to until it has kept a state of its own; None: to its start values.
         self.origin: TabState | None = None
         self.engine: Any = None  # once it is open

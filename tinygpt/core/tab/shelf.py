@@ -48,6 +48,8 @@ KEEP_LARGEST = 2**30
 SNAPSHOTS = 8
 SNAPSHOT_BYTES = 2**28
 FIRST_SNAPSHOT = 128  # at this part of the run
+# Of a model whose state has at most so many bytes they also stand at every `keep_every` steps, however soon those come.
+SNAPSHOT_ANYWAY = 2**25
 VALIDATIONS = 256  # of the curve that the library draws
 
 
@@ -118,13 +120,14 @@ class Keeping:
     `found`: what its folder holds, as {"records", "snapshots", "durable"}; a run that begins has an empty one.
     """
 
-    def __init__(self, found: "Json", state_bytes: int, steps: int) -> None:
+    def __init__(self, found: "Json", state_bytes: int, steps: int, every: int = 0) -> None:
         self.texts = list(found["records"])
         self.able = state_bytes <= KEEP_LARGEST
         self.most = min(SNAPSHOTS, SNAPSHOT_BYTES // max(1, state_bytes)) if found["durable"] else 0
         snapshots = [record for record in map(read, found["snapshots"]) if has(record, (("step", int),))]
         self.snapshots = sorted([record["step"] for record in snapshots if record])
         self.first = max(1, steps // FIRST_SNAPSHOT)
+        self.every = every if state_bytes <= SNAPSHOT_ANYWAY else 0
         order = newest_first(self.texts)
         newest = (read(self.texts[order[0]]) or {}) if order else {}
         self.step: int | None = newest["step"] if has(newest, (("step", int),)) else None  # of the newest checkpoint
@@ -144,7 +147,9 @@ class Keeping:
         return self.able and now >= max(self.rested, self.at)
 
     def due(self, now: float, step: int) -> bool:
-        if not self.able or now < self.rested or not (now >= self.at or self.wants_snapshot(step)):
+        if not self.able:
+            return False
+        if not self.is_asked(step) and (now < self.rested or not (now >= self.at or self.wants_snapshot(step))):
             return False
         self.began = now
         return True
@@ -159,7 +164,13 @@ class Keeping:
         ]
 
     def wants_snapshot(self, step: int) -> bool:
-        return self.most > 0 and step >= (2 * self.snapshots[-1] if self.snapshots else self.first)
+        return self.is_asked(step) or (
+            self.most > 0 and step >= (2 * self.snapshots[-1] if self.snapshots else self.first)
+        )
+
+    def is_asked(self, step: int) -> bool:
+        """Whether the run's settings want a snapshot there, and it has none."""
+        return self.most > 0 and self.every > 0 and step % self.every == 0 and step not in self.snapshots
 
     def validated(self, step: int, loss: float) -> None:
         self.validations = [point for point in self.validations if point[0] < step]

@@ -15,6 +15,7 @@ const KINDS: Record<string, string> = {
   link: "s",
 };
 const SAYS: Record<string, string> = { output: "prints", console: "in a terminal" };
+const ELLIPSIS = "… is what differs from machine to machine";
 
 export const colours: ShikiTransformer = {
   name: "colours",
@@ -62,7 +63,12 @@ export const captioned: ShikiTransformer = {
       const href = addressOf(path) + (name ? `#L${lineOf(path, name)}` : "");
       caption.push({ type: "element" as const, tagName: "a", properties: { href }, children: [{ type: "text" as const, value: path }] });
     } else if (SAYS[language])
-      caption.push({ type: "text" as const, value: [SAYS[language], needs && NEEDS[needs[1]!]].filter(Boolean).join(", ") });
+      caption.push({
+        type: "text" as const,
+        value: [SAYS[language], needs && NEEDS[needs[1]!], language === "output" && this.source.includes("…") && ELLIPSIS]
+          .filter(Boolean)
+          .join(", "),
+      });
     const said = { type: "element" as const, tagName: "figcaption", properties: {}, children: caption };
     const figure = {
       type: "element" as const,

@@ -26,8 +26,8 @@ const SHORT: Record<string, string> = { performance: "Speed", CHANGELOG: "Change
 
 /** What Learn has beside its chapters; the labs where they are there. */
 const BESIDE: Link[] = [
-  { title: "See it run", address: "/step/", name: "step" },
   ...Object.keys(import.meta.glob("../pages/lab/index.astro")).map(() => ({ title: "Labs", address: "/lab/", name: "lab" })),
+  { title: "See it run", address: "/step/", name: "step" },
 ];
 
 export function entryOf(path: string): Entry {
@@ -68,9 +68,11 @@ export const chapters: Entry[] = entries
   .filter(({ id }) => /^docs\/learn\/\d/.test(id))
   .sort((one, other) => one.id.localeCompare(other.id));
 
+export const chapterLinks: Link[] = chapters.map((entry) => linkTo(entry));
+
 export const trail: Group[] = [
-  { title: "Chapters", links: chapters.map((entry) => linkTo(entry)) },
-  { title: "Beside them", links: BESIDE },
+  { title: "Practise", links: BESIDE },
+  { title: "Chapters", links: chapterLinks },
 ];
 
 export const reference: Group[] = GROUPS.map(([title, names]) => ({

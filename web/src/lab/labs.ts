@@ -26,4 +26,20 @@ export const LABS: { lab: Exclude<Named["lab"], "list">; title: string; about: s
     about:
       "Our own WGSL, with its heart cut out: one to ten lines to write. Your GPU runs them on awkward shapes, the specification says where they are wrong, and what you solved then trains a model.",
   },
+  {
+    lab: "whatif",
+    title: "What if?",
+    about:
+      "Travel to a step of a run, change one thing, and let it go on from there. The coach says what to expect, you predict, and both curves tell.",
+  },
+  {
+    lab: "diverged",
+    title: "Which op diverged first?",
+    about: "Two runs that differ in one thing, trained in step: the first tensor that differs, by how much, and why.",
+  },
+  {
+    lab: "homework",
+    title: "Homework",
+    about: "A link sets a task, the proof of a run is the answer. Drop a folder of answers, and a stretch of each is trained again.",
+  },
 ];

@@ -18,9 +18,11 @@ import type {
   KernelEvent,
   KernelTimes,
   Loss,
+  Parted,
   Planned,
   TimedLoss,
   TrainEvent,
+  Walked,
 } from "./protocol.ts";
 import { WATCHED, YOURS } from "./wgsl.ts";
 
@@ -61,6 +63,18 @@ let deriving: () => Deriving;
 let writing: () => Writing;
 let judging: Judging;
 let training: Training;
+let walking: () => Walking;
+let walk: Walk;
+
+interface Walk {
+  describe(): string;
+  begin(weights: string): string;
+  step(): string;
+  parted(step: number, values: string, given: string): string;
+}
+interface Walking {
+  Walk(asked: string, digits: string): Walk;
+}
 
 const MARK = "core/edited.py"; // where the sources say who edited them
 const IMPORTS = "from tinygpt.labs import shims\nshims.install()\nfrom tinygpt.labs import evidence, room, training";
@@ -98,6 +112,10 @@ const methods = {
     };
     deriving = () => asked<Deriving>("derive");
     writing = () => asked<Writing>("wgsl");
+    walking = () => {
+      python.runPython("from tinygpt.labs import walking");
+      return python.globals.get("walking") as Walking;
+    };
     judging = python.globals.get("evidence") as Judging;
     training = python.globals.get("training") as Training;
   },
@@ -174,6 +192,16 @@ const methods = {
     tell({ event: "begun", engine: `the specification, ${parameters} parameters, ${model}`, steps: asked.steps! });
     for (const row of steps<Loss>(run)) tell({ event: "losses", rows: [row] });
   },
+
+  /** A tiny model, by the specification, step by step beside another's. */
+  walk: async ({ text, ...asked }: Asked & { text: Uint8Array }): Promise<{ model: string; parameters: number; weights: string }> => {
+    walk = walking().Walk(json({ ...asked, bytes: text.length }), digitsOf(text));
+    return JSON.parse(walk.describe()) as { model: string; parameters: number; weights: string };
+  },
+  walkFrom: async (weights: string): Promise<Parted | null> => JSON.parse(walk.begin(weights)) as Parted | null,
+  walkStep: async (): Promise<Walked> => JSON.parse(walk.step()) as Walked,
+  walkParted: async ({ step, values, given }: Walked): Promise<Parted | null> =>
+    JSON.parse(walk.parted(step, values, given)) as Parted | null,
 
   train: async ({ text, engine, threads, ...asked }: Asked & Machine & { text: Uint8Array }, line: Line<TrainEvent>): Promise<void> => {
     const trial = await Trial.on({ engine, threads }, line as unknown as Line<TrialEvent>);

@@ -84,6 +84,27 @@ export interface KernelTimes {
   sizes: Record<string, number>;
 }
 
+/** A step of a run: what its ops wrote and were given, as Python's text. */
+export interface Walked {
+  step: number;
+  loss: number;
+  values: string;
+  given: string;
+}
+
+/** Where two runs part: inside/parting.py's Difference. */
+export interface Parted {
+  step: number;
+  place: number; // of the op, from 0; -1: they began with other weights
+  op: string;
+  tensor: string;
+  shape: number[];
+  largest: number | null; // null: they cannot be compared
+  share: number;
+  because: string[];
+  spread: [op: string, tensor: string, largest: number | null][]; // of all that the step wrote
+}
+
 export type TimedLoss = [step: number, loss: number | null, microseconds: number];
 
 export type Loss = [step: number, loss: number];

@@ -53,9 +53,11 @@ export class Edit {
     return this.changed[this.path] ?? this.originals[this.path] ?? "";
   }
 
-  show(path: string): void {
+  /** A file, where it was changed; or at a function of it. */
+  show(path: string, op = ""): void {
     this.path = path;
-    this.at = this.blind ? 1 : firstChange(this.originals[path] ?? "", this.text);
+    const there = op ? this.text.split("\n").findIndex((line) => line.startsWith(`def ${op}(`)) : -1;
+    this.at = there >= 0 ? there + 1 : this.blind ? 1 : firstChange(this.originals[path] ?? "", this.text);
     this.shown++;
   }
 

@@ -58,8 +58,25 @@ function readings(typed: string): number[] {
   return ways.map(value).filter((found) => found !== null);
 }
 
-/** A number, or one divided by, or to the power of, another. */
+const FUNCTIONS: Record<string, (value: number) => number> = {
+  ln: Math.log,
+  log: Math.log, // as Python has it
+  log2: Math.log2,
+  sqrt: Math.sqrt,
+  "√": Math.sqrt,
+  exp: Math.exp,
+};
+const FUNCTION = /^([-+]?)(\d+\.?\d*|\.\d+)?[*·×]?(log2|ln|log|sqrt|√|exp)(\(?)(\d+\.?\d*|\.\d+)(?:\/(\d+\.?\d*|\.\d+))?(\)?)$/i;
+
+/** A number, one divided by, or to the power of, another; or a function of one, as "ln 4", "2 sqrt(3)". */
 function value(text: string): number | null {
+  const called = FUNCTION.exec(text);
+  if (called) {
+    const [, sign, times = "1", name, opening, of, under = "1", closing] = called;
+    if (Boolean(opening) !== Boolean(closing)) return null;
+    const found = (sign === "-" ? -1 : 1) * Number(times) * FUNCTIONS[name!.toLowerCase()]!(Number(of) / Number(under));
+    return Number.isFinite(found) ? found : null;
+  }
   const found = /^([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?:([/^])([-+]?(?:\d+\.?\d*|\.\d+)))?$/i.exec(text);
   if (!found) return null;
   const [, first, sign, second] = found;

@@ -10,7 +10,7 @@ export interface OwnText {
 const PROBED = 8192; // bytes, in which a binary file shows itself
 const LARGEST = 2 ** 30;
 
-interface Found {
+export interface Found {
   path: string;
   file: File;
 }
@@ -25,12 +25,18 @@ export async function ownText(files: File[]): Promise<OwnText> {
 
 /** Of whatever was dropped. */
 export async function droppedText(transfer: DataTransfer): Promise<OwnText> {
-  const entries = Array.from(transfer.items, (item) => item.webkitGetAsEntry?.() ?? null);
   const files = [...transfer.files];
-  if (!entries.some((entry) => entry?.isDirectory)) return ownText(files);
+  const found = await droppedFolder(transfer);
+  return found ? joined(found) : ownText(files);
+}
+
+/** All files of what was dropped, with their paths; null where no folder is among it. */
+export async function droppedFolder(transfer: DataTransfer): Promise<Found[] | null> {
+  const entries = Array.from(transfer.items, (item) => item.webkitGetAsEntry?.() ?? null);
+  if (!entries.some((entry) => entry?.isDirectory)) return null;
   const found: Found[] = [];
   for (const entry of entries) if (entry) await walk(entry, found);
-  return joined(found);
+  return found;
 }
 
 async function walk(entry: FileSystemEntry, found: Found[]): Promise<void> {

@@ -72,17 +72,19 @@ export class Keeper {
     return { keeper, bytes, lines: log.lines, meta, lost, ...base };
   }
 
-  /** Of a run that leaves another at one of its snapshots. */
-  static async forked(shelf: Shelf, id: string, snapshot: number): Promise<Reopened> {
-    const { bytes, log, meta, lost } = await content(shelf.folder(id), snapshot);
+  /** Of a run that leaves another at one of its snapshots. One whose model is `changed` there has no past: its steps are
+   *  not what made it. */
+  static async forked(
+    shelf: Shelf,
+    id: string,
+    snapshot: number,
+    changed?: (bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>,
+  ): Promise<Reopened> {
+    const { bytes: found, log, meta, lost } = await content(shelf.folder(id), snapshot);
     if (!meta) throw new Error("the title of this run cannot be read; open it in the library");
-    const keeper = new Keeper(
-      shelf,
-      shelf.folder(newId()),
-      null,
-      0,
-      log.lines.map((line) => ({ step: snapshot, line })),
-    );
+    const bytes = changed ? await changed(found) : found;
+    const past = changed ? [] : log.lines.map((line) => ({ step: snapshot, line }));
+    const keeper = new Keeper(shelf, shelf.folder(newId()), null, 0, past);
     keeper.forked = { run: id, title: meta.title, step: snapshot };
     keeper.own = meta.text;
     return { keeper, bytes, lines: log.lines, meta, lost, ...(await baseOf(meta, shelf)) };

@@ -1,7 +1,7 @@
 // The page's worker: Python plans and drives, an engine computes. `methods` is what the page can call.
 import { parse, text as json } from "../generated/protocol.ts";
 import type { AdviceRequest, Difference, Likely, Prompt, Teaching } from "../generated/protocol.ts";
-import type { PublishFacts, Scale, TeachingRequest } from "../generated/protocol.ts";
+import type { PublishFacts, Scale, TeachingRequest, WhatIf, WhatIfRequest } from "../generated/protocol.ts";
 import { openFiles } from "../storage/files.ts";
 import { Keeper } from "../storage/keeper.ts";
 import { type Check, Hand } from "./hand.ts";
@@ -42,6 +42,7 @@ import { advised, visit, type Wish as Visit } from "./texts.ts";
 import { borrowThreads } from "../players/thread.ts";
 import { type Stop, travel, type Travel } from "./travel.ts";
 import { webPage } from "./webpage.ts";
+import { withoutPart } from "./without.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -78,10 +79,12 @@ const methods = {
 
   check: (file: Check) => hand.check(file),
 
-  /** A run of the library, put in hand as a file would be; of an earlier step: as a run that leaves it there. */
-  take: async ({ run: id, step }: { run: string; step?: number }): Promise<CheckedFile> => {
+  /** A run of the library, put in hand as a file would be; of an earlier step: as a run that leaves it there, and may do
+   *  so without a part. */
+  take: async ({ run: id, step, without }: { run: string; step?: number; without?: string }): Promise<CheckedFile> => {
     await hand.requireRest();
-    const reopened = step === undefined ? await Keeper.reopened(shelf, id) : await Keeper.forked(shelf, id, step);
+    const changed = without ? (bytes: Bytes): Promise<Bytes> => withoutPart(bytes, without, python) : undefined;
+    const reopened = step === undefined ? await Keeper.reopened(shelf, id) : await Keeper.forked(shelf, id, step, changed);
     if (!reopened.keeper) {
       shelf.locks.release(id);
       const lost = `${reopened.lost} It belongs to no run any more: what it learns from now on is a new one.`.trim();
@@ -187,6 +190,9 @@ const methods = {
     if (hand.keeper?.folder.id === id) hand.keeper = null;
     return library(shelf, hand.held);
   },
+
+  /** What can be changed of a run, and what to expect of that. */
+  whatIf: async (request: WhatIfRequest): Promise<WhatIf> => parse(python.whatif.changes(json(request))),
 
   compare: (ids: string[]): Promise<Difference[]> => differences(ids, shelf),
 
