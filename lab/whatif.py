@@ -1,4 +1,4 @@
-"""Forks runs of `tiny` at some of their steps, with one change each: core/advice/whatif_numbers.py.
+"""Forks runs of `tiny` at some of their steps, with one change each: labs/whatif_numbers.py.
 
 python -m lab.whatif            some minutes, on the native engine
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tinygpt.core.advice import whatif
 from tinygpt.core.config import RunConfig
 from tinygpt.core.corpus import train_bytes
 from tinygpt.core.engine.contract import run_now
@@ -19,6 +18,7 @@ from tinygpt.data import load_corpus
 from tinygpt.engines.base import State
 from tinygpt.engines.native import native_engine
 from tinygpt.inside.parts import scaled_weights
+from tinygpt.labs import whatif
 
 NUMBERS = Path(whatif.__file__).with_name("whatif_numbers.py")
 PRESET, STEPS, CORPUS = "tiny", 400, "shakespeare"

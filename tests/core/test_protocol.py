@@ -432,16 +432,6 @@ def test_a_look_inside(python, trained):
     run_now(inside.run(json.dumps(list(b"abcdefghi")), None))
 
 
-def test_what_if(python, trained):
-    config = json.loads(trained.session.stands())["config"]
-    deeper = {**config, "model": {**config["model"], "layers": 3}}  # of a third layer nobody knows
-    asked = {"config": deeper, "step": 4, "bytes": len(TEXT)}
-    found = json.loads(python.whatif.changes(json.dumps(asked)))
-    assert found["same"] > 0
-    assert {row["guess"] for row in found["changes"]} == {None, "better", "worse", "the same"}
-    assert any(row["part"] for row in found["changes"]) and any(row["changes"] for row in found["changes"])
-
-
 def test_a_dataset_and_advice(python):
     asked = {"dataset": "o/n", "config": None, "split": None, "column": None, "look": True, "budget": 9, "token": False}
     splits = json.dumps({"splits": [{"config": "default", "split": "train"}]})

@@ -10,6 +10,9 @@ import { withoutPart } from "../src/worker/without";
 import { python as startPython } from "./python";
 
 vi.mock("../src/state/connection", () => ({ openWorker: FakeWorker.open }));
+vi.mock("../src/lab/rooms", () => ({
+  openRoom: async () => ({ calls: { whatIf: async () => ({ same: 0.01, changes: [] }) }, end: () => undefined }),
+}));
 
 const RUN = {
   base: null,
@@ -50,7 +53,6 @@ describe("a run that an address names", () => {
     const lab = new WhatIf();
     const opened = lab.open("a");
     await FakeWorker.last.answer("library", library({ runs: [run as Shelved] }));
-    if (lab.offered.length) await FakeWorker.last.answer("whatIf", { same: 0.01, changes: [] });
     await opened;
     expect(lab.problem).toContain(why);
   });

@@ -785,28 +785,6 @@ class CapsulesModule:
     def made(self, request: Json[CapsuleRequest]) -> Json[dict[Literal["capsule"], dict[str, Any]] | Failed]: ...
     def Replay(self, request: Json[ReplayRequest]) -> Replay: ...
 
-# --- what if: tab/whatif.py
-
-class WhatIfRequest(TypedDict):
-    config: RunConfig
-    step: int
-    bytes: int  # of its text
-
-class WhatIfChange(TypedDict):  # One thing that can be changed of a run, and what to expect of that
-    name: str
-    label: str
-    changes: Changes  # settings
-    part: str  # that is switched off, or nothing
-    guess: Literal["better", "the same", "worse"] | None  # null: nobody has measured it
-    text: str
-
-class WhatIf(TypedDict):
-    same: float  # validation losses that are closer are called the same
-    changes: list[WhatIfChange]
-
-class WhatifModule:
-    def changes(self, request: Json[WhatIfRequest]) -> Json[WhatIf]: ...
-
 # --- this machine: tab/measure.py
 
 class ReadingRequest(TypedDict):
@@ -856,7 +834,6 @@ class Python:  # The modules of core/tab, by name
     shelf: ShelfModule
     single: SingleModule
     texts: TextsModule
-    whatif: WhatifModule
 
 # --- what the page is built with: tinygpt/site.py
 

@@ -23,6 +23,7 @@ import type {
   TimedLoss,
   TrainEvent,
   Walked,
+  WhatIfFacts,
 } from "./protocol.ts";
 import { WATCHED, YOURS } from "./wgsl.ts";
 
@@ -65,6 +66,7 @@ let judging: Judging;
 let training: Training;
 let walking: () => Walking;
 let walk: Walk;
+let expecting: () => { asked(request: string): string };
 
 interface Walk {
   describe(): string;
@@ -112,6 +114,10 @@ const methods = {
     };
     deriving = () => asked<Deriving>("derive");
     writing = () => asked<Writing>("wgsl");
+    expecting = () => {
+      python.runPython("from tinygpt.labs import whatif");
+      return python.globals.get("whatif") as ReturnType<typeof expecting>;
+    };
     walking = () => {
       python.runPython("from tinygpt.labs import walking");
       return python.globals.get("walking") as Walking;
@@ -194,6 +200,10 @@ const methods = {
   },
 
   /** A tiny model, by the specification, step by step beside another's. */
+  /** Of a run that is kept, at a step: what can be changed of it, and what to expect of that. */
+  whatIf: async (run: { config: unknown; step: number; bytes: number }): Promise<WhatIfFacts> =>
+    JSON.parse(expecting().asked(json(run))) as WhatIfFacts,
+
   walk: async ({ text, ...asked }: Asked & { text: Uint8Array }): Promise<{ model: string; parameters: number; weights: string }> => {
     walk = walking().Walk(json({ ...asked, bytes: text.length }), digitsOf(text));
     return JSON.parse(walk.describe()) as { model: string; parameters: number; weights: string };

@@ -1,4 +1,5 @@
 // What a lab's page and its rooms say to each other: tinygpt/labs/room.py and training.py make and take it.
+import type { Changes } from "../generated/protocol";
 
 export interface Asked {
   preset: string;
@@ -103,6 +104,21 @@ export interface Parted {
   share: number;
   because: string[];
   spread: [op: string, tensor: string, largest: number | null][]; // of all that the step wrote
+}
+
+/** One thing that can be changed of a run, and what to expect of that: labs/whatif.py. */
+export interface WhatIfChange {
+  name: string;
+  label: string;
+  changes: Changes; // settings
+  part: string; // that is switched off, or nothing
+  guess: "better" | "the same" | "worse" | null; // null: nobody has measured it
+  text: string;
+}
+
+export interface WhatIfFacts {
+  same: number; // validation losses that are closer are called the same
+  changes: WhatIfChange[];
 }
 
 export type TimedLoss = [step: number, loss: number | null, microseconds: number];

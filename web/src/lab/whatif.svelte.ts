@@ -5,9 +5,10 @@ import { count, sentence } from "../lib/format";
 import { partTitle } from "../lib/parts";
 import { site } from "../lib/site";
 import { type Connection, openWorker } from "../state/connection";
-import type { RunEvent, Shelved, Start, Stop, WhatIf as Facts, WhatIfChange } from "../worker/protocol";
+import type { RunEvent, Shelved, Start, Stop } from "../worker/protocol";
 import { Gone } from "../worker/remote";
-import type { Loss } from "./protocol";
+import type { Loss, WhatIfChange, WhatIfFacts } from "./protocol";
+import { openRoom, type Room } from "./rooms";
 
 export type Guess = NonNullable<WhatIfChange["guess"]>;
 export const GUESSES: Guess[] = ["better", "the same", "worse"];
@@ -71,7 +72,7 @@ export class WhatIf {
   loaded = $state(false);
   original = $state.raw<Shelved | null>(null);
   step = $state(0);
-  facts = $state.raw<Facts | null>(null);
+  facts = $state.raw<WhatIfFacts | null>(null);
   name = $state(""); // of the change
   guess = $state<Guess | null>(null);
 
@@ -80,6 +81,7 @@ export class WhatIf {
   forked = $state.raw<{ step: number; change: WhatIfChange; guess: Guess | null; outcome: Outcome | null } | null>(null);
   problem = $state("");
   private connection: Connection | null = null;
+  private room: Promise<Room> | null = null; // of the coach
 
   readonly offered = $derived(this.runs.filter(forkable));
   readonly stops = $derived(this.original ? stopsOf(this.original) : []);
@@ -93,6 +95,8 @@ export class WhatIf {
   end(): void {
     this.connection?.end();
     this.connection = null;
+    void this.room?.then((room) => room.end()).catch(() => undefined);
+    this.room = null;
     this.doing = "";
   }
 
@@ -132,7 +136,8 @@ export class WhatIf {
     this.clear();
     try {
       const { config, text } = this.original;
-      const facts = await this.calls.whatIf({ config, step, bytes: text.bytes });
+      const { calls } = await (this.room ??= openRoom({}, ""));
+      const facts = await calls.whatIf({ config, step, bytes: text.bytes });
       if (this.step === step) this.facts = facts;
       if (!this.change) this.name = facts.changes[0]?.name ?? "";
     } catch (error) {

@@ -1,7 +1,7 @@
 // The page's worker: Python plans and drives, an engine computes. `methods` is what the page can call.
 import { parse, text as json } from "../generated/protocol.ts";
 import type { AdviceRequest, Difference, Likely, Prompt, Teaching } from "../generated/protocol.ts";
-import type { PublishFacts, Scale, TeachingRequest, WhatIf, WhatIfRequest } from "../generated/protocol.ts";
+import type { PublishFacts, Scale, TeachingRequest } from "../generated/protocol.ts";
 import { openFiles } from "../storage/files.ts";
 import { Keeper } from "../storage/keeper.ts";
 import { type Check, Hand } from "./hand.ts";
@@ -190,9 +190,6 @@ const methods = {
     if (hand.keeper?.folder.id === id) hand.keeper = null;
     return library(shelf, hand.held);
   },
-
-  /** What can be changed of a run, and what to expect of that. */
-  whatIf: async (request: WhatIfRequest): Promise<WhatIf> => parse(python.whatif.changes(json(request))),
 
   compare: (ids: string[]): Promise<Difference[]> => differences(ids, shelf),
 

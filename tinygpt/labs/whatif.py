@@ -4,11 +4,14 @@ Those were forked, change by change, by `python -m lab.whatif`: what is said of 
 beside it what follows from the numbers of the run at hand.
 """
 
+import json
 from collections import namedtuple
 
-from tinygpt.core.advice.whatif_numbers import FORKS, PRESET, SEEDS, STEPS
+from tinygpt.core.config import run_config_of
+from tinygpt.core.corpus import train_bytes as train_bytes_of
 from tinygpt.core.kinds import model_of
 from tinygpt.core.presets import cut_short, preset
+from tinygpt.labs.whatif_numbers import FORKS, PRESET, SEEDS, STEPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,3 +138,11 @@ def facts(config: "RunConfig", step: int, train_bytes: int) -> "list[dict[str, A
         row.update({"guess": guess, "text": text})
         rows.append(row)
     return rows
+
+
+def asked(request: str) -> str:
+    """Of {"config", "step", "bytes"}, the bytes being those of its text: what to expect, as JSON."""
+    said = json.loads(request)
+    config = run_config_of(said["config"])
+    rows = facts(config, said["step"], train_bytes_of(said["bytes"], config.train.val_fraction))
+    return json.dumps({"same": SAME, "changes": rows})

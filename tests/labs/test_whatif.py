@@ -1,13 +1,14 @@
 """What if?: the coach says of a change what was measured of it, and what follows from the run's own numbers."""
 
+import json
 import math
 
 import pytest
 
 from lab import whatif as measuring
-from tinygpt.core.advice.whatif import SAME, Fork, changes_of, derived, expected, outcome
-from tinygpt.core.advice.whatif_numbers import FORKS, PRESET, STEPS
 from tinygpt.core.presets import cut_short, preset
+from tinygpt.labs.whatif import SAME, Fork, asked, changes_of, derived, expected, outcome
+from tinygpt.labs.whatif_numbers import FORKS, PRESET, STEPS
 
 TEXT = 1_040_132  # bytes to train on, of the measured runs
 MEASURED = cut_short(preset(PRESET, "modern", TEXT), {"steps": STEPS, "keep_every": 80})
@@ -90,3 +91,11 @@ def test_a_fork_measured_again_says_the_same():
     end = measuring.loss_of(engine)
     _, reached = measuring.forked(config, text, state, change("without-ngrams"))
     assert low - SAME <= reached - end <= high + SAME
+
+
+def test_what_the_page_asks():
+    deeper = MEASURED.replace(layers=MEASURED.model.layers + 1)  # of one layer more nobody knows
+    found = json.loads(asked(json.dumps({"config": deeper.as_dict(), "step": 96, "bytes": TEXT})))
+    assert found["same"] == SAME
+    assert {row["guess"] for row in found["changes"]} == {None, "better", "worse", "the same"}
+    assert any(row["part"] for row in found["changes"]) and any(row["changes"] for row in found["changes"])
