@@ -127,7 +127,11 @@ def test_a_loop_without_an_end_is_told_and_does_not_hang(loop, rows_of):
     ],
 )
 def test_lines_without_loops_stay_as_they_are(source, said):
-    assert watched(source) == said
+    assert watched(source, True) == said
+
+
+def test_labs_whose_invocations_wait_for_each_other_hold_some_of_them_up():
+    assert [lab.name for lab in LABS if lab.has_barriers] == [lab.name for lab in LABS if "Barrier" in solution(lab)]
 
 
 @pytest.mark.parametrize("lab", LABS, ids=NAMES)

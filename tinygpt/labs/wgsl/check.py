@@ -52,7 +52,7 @@ class KernelCheck:
         """A player is to find as watched.wgsl the frame with `lines` in it, and `declared` after all."""
         self.calls = [Call(lab, lab.cases[i][0], lab.cases[i][1], i) for i in range(len(lab.cases))]
         self.playbook = Playbook(device)
-        self.lines, self.declared = watched(source), ""
+        self.lines, self.declared = watched(source, lab.has_barriers), ""
         if self.lines != source:
             self.playbook.watching = free_binding(frame)
             self.declared = declared(self.playbook.watching)

@@ -34,16 +34,19 @@ class KernelLab:
         scalars: "dict[str, float] | None" = None,
         settle: "Callable[[Given], None] | None" = None,
         changes: "dict[str, Any] | None" = None,
+        has_barriers: bool = False,
     ) -> None:
         """`heart` is where the reader's lines are: so many lines after the one that has this text (it alone has it),
         and so many of them. `starter` is there to begin with. `near` has pairs (part of our lines, what is there
         instead) that must not pass. `cases` are calls (kernel, dims); None there is a tensor that is absent, a tuple
         one's shape, a list one's numbers. `timed` is a larger call. `fills` make numbers that are not standard normal,
-        `settle` makes inputs agree that do in training. `changes` are settings with which a model trains with it."""
+        `settle` makes inputs agree that do in training. `changes` are settings with which a model trains with it.
+        `has_barriers` says whether our lines have any."""
         self.name, self.title, self.degree, self.file, self.heart = name, title, degree, file, heart
         self.statement, self.starter, self.hints, self.near = statement, starter, hints, near
         self.cases, self.timed = cases, timed
         self.fills, self.scalars, self.settle, self.changes = fills or {}, scalars or {}, settle, changes or {}
+        self.has_barriers = has_barriers
 
     def cut(self, text: str) -> "tuple[str, str, str]":
         """The file's text before the heart, the heart, and after it."""

@@ -54,6 +54,7 @@ MATMUL = KernelLab(
     ("linear", {"N": 256, "O": 255, "I": 255, "bias": None, "residual": None}),
     {"weight": by_width},
     changes=ODD,
+    has_barriers=True,
 )
 
 EMBED_BACKWARD = KernelLab(

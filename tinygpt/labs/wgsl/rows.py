@@ -127,11 +127,13 @@ TREE = KernelLab(
         ("rmsnorm_backward", {"N": 129, "C": 5, "accumulate": 1}),
         ("rmsnorm_backward", {"N": 3, "C": 3, "accumulate": 0}),
         ("rmsnorm_backward", {"N": 70, "C": 20, "accumulate": 0}),
+        ("rmsnorm_backward", {"N": 70, "C": 500, "accumulate": 0}),
     ),
     ("rmsnorm_backward", {"N": 1024, "C": 256, "accumulate": 0}),
     FILLS,
     settle=with_rstd,
     changes={"norm": "rmsnorm"},
+    has_barriers=True,
 )
 
 
