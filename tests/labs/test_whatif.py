@@ -33,7 +33,7 @@ def test_every_change_of_the_measured_run_was_measured():
 def test_the_nearest_fork_is_told():
     guess, text = said("without-ngrams", 300)
     fork = Fork(*FORKS["without-ngrams"][-1])
-    assert guess == "worse" and f"after step {fork.step}, ended {fork.mean:.3f} higher" in text
+    assert guess == "worse" and f"after step {fork.step}, ended with a loss {fork.mean:.3f} higher" in text
     assert f"at once they were {fork.at_once:.2f} worse" in text and "it has 100 steps for that" in text
     assert "another kind of run" not in text
     assert said("without-ngrams", 90).guess == "the same"  # there was time to learn it again

@@ -54,7 +54,7 @@ def changes_of(config: "RunConfig") -> "list[Change]":
             label = f"dropout {share:g} instead of {train.dropout:g}"
             found.append(Change(f"dropout-{share:g}", label, {"dropout": share}, ""))
     for part in model_of(config.model.kind).parts(config.model):
-        found.append(Change(f"without-{part.name}", f"{part.name} switched off", {}, part.name))
+        found.append(Change(f"without-{part.name}", f"{part.name} set to zero", {}, part.name))
     return found
 
 
@@ -92,8 +92,8 @@ def outcome(off: float) -> str:
 
 def difference(off: float) -> str:
     if outcome(off) == EQUAL:
-        return "where the originals did"
-    return f"{abs(off):.3f} {'higher' if off > 0 else 'lower'} than the originals"
+        return f"within {SAME} of the originals' loss"
+    return f"with a loss {abs(off):.3f} {'higher' if off > 0 else 'lower'} than the originals'"
 
 
 def is_like(config: "RunConfig") -> bool:

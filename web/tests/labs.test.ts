@@ -68,7 +68,7 @@ describe("where a tensor is wrong", () => {
 
   it("is said in words", () => {
     expect(inWords(row)).toBe(
-      "dx is wrong in 2 of 3 places, where C = 3, N = 1. At row 0, column 2 it is no number, and by the specification 0.500000.",
+      "dx is wrong in 2 of 3 places, where C = 3, N = 1. At row 0, column 2 (from 0) it is NaN or infinite, and by the specification 0.500000.",
     );
   });
 });

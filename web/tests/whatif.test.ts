@@ -73,7 +73,7 @@ describe("what came of it", () => {
   it("is told with what was said before", () => {
     const worse = { step: 100, original: 2, other: 2.2, is: "worse" } as const;
     expect(revealed(worse, "better", "worse")).toBe(
-      "On text that neither has read it ends at 2.200 and the original at 2.000: worse. You said better. That is what the coach expected.",
+      "On text that neither has read its loss ends at 2.200, and the original's at 2.000: worse. You said better. The coach expected worse, too.",
     );
     expect(revealed(worse, "worse", null)).toMatch(/You said worse, and you were right.$/);
     expect(revealed({ ...worse, other: null }, null, "better")).toBe("It diverged before step 100: worse. The coach expected better.");
@@ -81,7 +81,7 @@ describe("what came of it", () => {
 
   it("is of a change in words", () => {
     const change = { name: "", label: "x", changes: {}, part: "blocks.1.mlp", guess: null, text: "" };
-    expect(labelOf(change)).toBe("the MLP of layer 2 switched off");
+    expect(labelOf(change)).toBe("the MLP of layer 2 set to zero");
     expect(labelOf({ ...change, part: "" })).toBe("x");
   });
 });

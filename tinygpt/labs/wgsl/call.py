@@ -34,7 +34,11 @@ class Call:
         """One that is not `drawn` has no arguments: a player's memory is zero to begin with."""
         declared = KERNELS[kernel]
         self.kernel, self.dims = kernel, dims
-        self.sizes = {name: dims[name] for name in dims if isinstance(dims[name], (int, float))}
+        self.sizes: dict[str, Any] = {name: dims[name] for name in dims if isinstance(dims[name], (int, float))}
+        for _, others in lab.cases:
+            for name in others:
+                if others[name] is None:
+                    self.sizes[name] = "absent" if name in dims and dims[name] is None else "given"
         numbers: dict[str, Any] = dict(declared.defaults)
         numbers.update(lab.scalars)
         numbers.update(dims)

@@ -13,7 +13,7 @@ export function heats({ heat, bound }: Pick<Comparison, "heat" | "bound">): numb
   );
 }
 
-const number = (value: number | null): string => (value === null ? "no number" : value.toPrecision(6));
+const number = (value: number | null): string => (value === null ? "NaN or infinite" : value.toPrecision(6));
 
 export function inWords({ what, output, shape, row, column, got, wanted, sizes, heat, bound, outside }: Comparison): string {
   const count = heat.flat().filter((off) => off === null || off > bound).length;
@@ -27,7 +27,8 @@ export function inWords({ what, output, shape, row, column, got, wanted, sizes, 
     ? ` What follows ${output} in memory was overwritten${count ? "" : `, ${where}`}: a place past its end was written.`
     : "";
   if (outside && !count) return past.trim();
-  return `${output} is wrong in ${count} of ${all} places, ${where}. At ${place} it is ${number(got)}, and by ${what} ${number(wanted)}.${past}`;
+  const nan = got === null && outside !== undefined ? " What is never written stays NaN." : "";
+  return `${output} is wrong in ${count} of ${all} places, ${where}. At ${place} (from 0) it is ${number(got)}, and by ${what} ${number(wanted)}.${nan}${past}`;
 }
 
 /** Which outputs are right in every comparison. */

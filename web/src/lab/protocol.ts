@@ -63,7 +63,7 @@ export interface JudgedRow {
 export interface Comparison {
   what: string; // the oracle
   output: string;
-  sizes: Record<string, number>;
+  sizes: Record<string, number | string>; // a text of a tensor that is there in some calls only
   shape: number[];
   right: boolean;
   bound: number;
@@ -82,7 +82,7 @@ export type KernelEvent = { event: "compared"; row: Comparison } | { event: "tim
 export interface KernelTimes {
   yours: number;
   ours: number;
-  sizes: Record<string, number>;
+  sizes: Record<string, number | string>; // a text of a tensor that is there in some calls only
 }
 
 /** A step of a run: what its ops wrote and were given, as Python's text. */

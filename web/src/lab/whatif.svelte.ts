@@ -45,9 +45,9 @@ export function revealed({ original, other, is, step }: Outcome, said: Guess | n
   const ends =
     other === null
       ? `It diverged before step ${count(step)}: worse.`
-      : `On text that neither has read it ends at ${other.toFixed(3)} and the original at ${original.toFixed(3)}: ${is}.`;
+      : `On text that neither has read its loss ends at ${other.toFixed(3)}, and the original's at ${original.toFixed(3)}: ${is}.`;
   const yours = said === null ? "" : said === is ? ` You said ${said}, and you were right.` : ` You said ${said}.`;
-  const coach = expected === null ? "" : expected === is ? " That is what the coach expected." : ` The coach expected ${expected}.`;
+  const coach = expected === null ? "" : ` The coach expected ${expected}${expected === is ? ", too" : ""}.`;
   return ends + yours + coach;
 }
 
@@ -64,7 +64,7 @@ export function obstacle(run: Shelved): string {
   return stopsOf(run).length ? "" : "no earlier step of it is kept";
 }
 
-export const labelOf = ({ label, part }: WhatIfChange): string => (part ? `${partTitle(part)} switched off` : label);
+export const labelOf = ({ label, part }: WhatIfChange): string => (part ? `${partTitle(part)} set to zero` : label);
 
 export class WhatIf {
   runs = $state.raw<Shelved[]>([]);
@@ -75,6 +75,7 @@ export class WhatIf {
   facts = $state.raw<WhatIfFacts | null>(null);
   name = $state(""); // of the change
   guess = $state<Guess | null>(null);
+  heard = $state(false); // what the coach expects, without a guess
 
   doing = $state<"" | "original" | "fork">("");
   course = $state.raw<Course>(NOTHING); // of what trains, or has trained
@@ -151,7 +152,7 @@ export class WhatIf {
   }
 
   private clear(): void {
-    [this.guess, this.forked, this.course, this.problem] = [null, null, NOTHING, ""];
+    [this.guess, this.heard, this.forked, this.course, this.problem] = [null, false, null, NOTHING, ""];
   }
 
   /** A small run, for who has none that is kept. */
