@@ -58,6 +58,9 @@ def test_a_run_is_proved_by_its_replay(run: Path, poem: Path, tmp_path: Path) ->
     cut = tmp_path / "cut.json"
     cut.write_bytes(capsule.read_bytes()[:-20])
     assert "cut.json: the capsule is broken JSON" in one_line_error(tinygpt("replay", cut, "--file", poem))
+    for other in ("{}", "Some notes.", "[1]"):
+        cut.write_text(other)
+        assert "cut.json: this file is no capsule" in one_line_error(tinygpt("replay", cut, "--file", poem))
 
 
 @pytest.mark.parametrize("device", [None, "x"])  # its own engine, and one that is claimed only to be judged loosely
@@ -76,6 +79,8 @@ def test_a_forged_capsule_is_not_called_equal(device: str | None, run: Path, poe
     assert judged()[0] == 0
     code, said = judged("--steps", "3", losses=[2.0, *losses[1:]])
     assert code == 1 and "They do not agree. At step 1 the loss is 5." in said
+    code, said = judged("--steps", "3", losses=[losses[0], losses[1] - 0.3, 2.0, *losses[3:]])
+    assert code == 1 and "At step 2 the losses differ for the first time, and at step 3 the most: 5." in said
     code, said = judged(weights="0" * 64)
     assert code == (1 if device is None else 3) and "but the weights at the end differ" in said
     code, said = judged(losses=[1.0009 * loss for loss in losses])

@@ -19,8 +19,9 @@ def parted(other, text=TEXT):
 @pytest.mark.parametrize(
     "change, step, op, tensor, cause",
     [
-        ({"lr": 1e-3}, 1, "adamw", "weights", "its input rates differs"),
-        ({"steps": 900}, 4, "adamw", "weights", "its input rates differs"),  # the same warm-up, another cosine
+        ({"lr": 1e-3}, 1, "adamw", "weights", "its input 'rates' holds other numbers"),
+        # the same warm-up, another cosine
+        ({"steps": 900}, 4, "adamw", "weights", "its input 'rates' holds other numbers"),
         ({"label_smoothing": 0.1}, 1, "cross_entropy", "losses", "smoothing is 0 and 0.1"),
         ({"grad_clip": 0.0}, 1, "grad_norm", "norm", "limit is 1 and 0"),
         ({"beta2": 0.9}, 2, "adamw", "weights", "beta2 is 0.95 and 0.9"),

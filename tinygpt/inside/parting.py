@@ -98,7 +98,7 @@ def causes(one: Any, other: Any) -> list[str]:
         b: Any = theirs.get(name)
         if hasattr(a, "shape") and hasattr(b, "shape"):
             if not np.array_equal(a, b):
-                said.append(f"its input {name} differs")
+                said.append(f"its input '{name}' holds other numbers")
         elif a != b:
             said.append(f"{name} is {shown(a)} and {shown(b)}")
     return said

@@ -60,7 +60,7 @@ class Walk:
 
     def describe(self) -> str:
         model = {"model": self.config.model.describe(), "parameters": parameter_count(self.config.model)}
-        return json.dumps(dict(model, weights=self.weights().hex()))
+        return json.dumps(dict(model, weights=self.weights().hex(), settings=self.config.values()))
 
     def weights(self) -> bytes:
         return bytes(run_now(self.engine.player.read(self.engine.memory.state_places())))

@@ -1,7 +1,7 @@
 // Which op diverged first?: what can differ, and what is said of what was found.
 import { describe, expect, it } from "vitest";
 import facts from "../src/generated/labs.json";
-import { bars, ownThing, specification, THINGS, told } from "../src/lab/diverged.svelte";
+import { bars, bothOf, ownThing, specification, THINGS, told } from "../src/lab/diverged.svelte";
 import type { Parted } from "../src/lab/protocol";
 import type { Sources } from "../src/lab/sources";
 
@@ -24,7 +24,12 @@ describe("what was found", () => {
     );
     expect(told(null, 10)).toBe("The two are equal to the bit: every number of every op, in 10 steps.");
     const start = { ...PARTED, place: -1, largest: null, because: ["10 and 12 parameters"] };
-    expect(told(start, 10)).toBe("They begin with other weights, before the first step. They have: 10 and 12 parameters.");
+    expect(told(start, 10)).toBe("They begin with other weights, before the first step. They have 10 and 12 parameters.");
+    const rates = { ...PARTED, op: "adamw", tensor: "weights", because: ["its input 'rates' holds other numbers"] };
+    expect(told(rates, 10, ["lr is 0.02 and 0.04"])).toContain(
+      "Its cause: lr is 0.02 and 0.04. So at this op its input 'rates' holds other numbers.",
+    );
+    expect(told({ ...PARTED, because: [] }, 10, ["the edit"])).toMatch(/Its cause: the edit\.$/);
     expect(told({ ...PARTED, share: 0.0002, because: [] }, 10)).toContain("Less than 0.1 % of its numbers do");
     expect(told({ ...PARTED, share: 0.806458 }, 10)).toContain("80.6 % of its numbers");
   });
@@ -57,7 +62,15 @@ describe("a setting of one's own", () => {
     ["lr", " ", "Name a setting"],
     ["__class__", "1", "is no setting"],
     ["lr; import os", "1", "is no setting"],
+    ["learning rate", "1", "did you mean lr?"],
+    ["Learning_rate", "1", "did you mean lr?"],
   ])("%j = %j is refused", (name, value, why) => expect(() => ownThing(name, value)).toThrow(why));
+});
+
+it("a changed setting is said with both values", () => {
+  const thing = ownThing("lr", "0.04");
+  expect(bothOf(thing, { lr: 0.02, steps: 40 }, { lr: 0.04, steps: 40 })).toEqual(["lr is 0.02 and 0.04"]);
+  expect(bothOf(thing, { lr: 0.04 }, { lr: 0.04 })).toEqual([]);
 });
 
 it("each thing has a name of its own and differs in something", () => {

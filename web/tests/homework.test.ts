@@ -3,7 +3,23 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import { FakeWorker, settle } from "./fake-worker";
 import { inAddress } from "../src/lib/address";
 import { presetNamed, site } from "../src/lib/site";
-import { blank, checked, csvOf, edits, endLoss, ranked, strays, type Task, taskAddress, taskIn, trainAddress } from "../src/lab/homework";
+import {
+  blank,
+  checked,
+  csvOf,
+  edits,
+  endLoss,
+  isClaimed,
+  isProved,
+  NO_TASK,
+  ranked,
+  strays,
+  type Task,
+  taskAddress,
+  taskIn,
+  trainAddress,
+  verdictOf,
+} from "../src/lab/homework";
 import { Grading } from "../src/lab/homework.svelte";
 import type { CapsuleFacts, RunConfig } from "../src/worker/protocol";
 
@@ -46,6 +62,7 @@ describe("a task's link", () => {
   it("leads to Train with its settings", () => {
     expect(trainAddress(TASK)).toBe(`../#train?preset=tiny&steps=200&text=${site.corpus.name}`);
     expect(trainAddress({ ...TASK, recipe: "classic" })).toContain("&recipe=classic&");
+    expect(trainAddress(TASK, 7)).toMatch(/&seed=7$/);
     expect(checked(TASK)).toEqual(TASK);
   });
 });
@@ -81,18 +98,30 @@ describe("the table", () => {
   const row = (file: string, loss: number | null) => ({ ...blank(file), loss });
 
   it("has the lowest loss first, then what does not agree, and last what could not be read", () => {
-    const equal = (file: string, loss: number) => ({ ...row(file, loss), verdict: "equal" as const });
+    const equal = (file: string, loss: number) => ({ ...row(file, loss), verdict: "equal" as const, steps: 200, replayed: 200 });
     const forged = { ...row("forged", 0.1), verdict: "different" as const };
     const unread = { ...row("unread", null), verdict: "unread" as const };
-    const rows = [unread, forged, equal("b", 2), equal("a", 2), equal("d", 1), row("later", null)];
-    expect(ranked(rows).map(({ file }) => file)).toEqual(["d", "a", "b", "later", "forged", "unread"]);
+    const partly = { ...equal("partly", 0.5), replayed: 50 };
+    const longer = { ...equal("longer", 0.2), steps: 400, replayed: 400, strays: ["400 steps instead of 200"] };
+    const rows = [unread, forged, longer, partly, equal("b", 2), equal("a", 2), equal("d", 1), row("later", null)];
+    expect(ranked(rows).map(({ file }) => file)).toEqual(["d", "a", "b", "partly", "longer", "later", "forged", "unread"]);
+    expect(rows.filter(isProved).map(({ file }) => file)).toEqual(["b", "a", "d"]);
+    expect(rows.filter(isClaimed).map(({ file }) => file)).toEqual(["forged", "partly"]);
+  });
+
+  it("calls equal only as many steps as were replayed", () => {
+    expect(verdictOf({ verdict: "equal", steps: 200, replayed: 50 })).toBe("equal for the first 50 of 200 steps");
+    expect(verdictOf({ verdict: "equal", steps: 200, replayed: 200 })).toBe("equal");
+    expect(verdictOf({ verdict: "different", steps: 200, replayed: 50 })).toBe("does not agree");
   });
 
   it("is a file that no spreadsheet takes for formulas", () => {
     const rows = [{ ...row("=cmd()", 1.5), title: 'says "hi", twice', verdict: "equal" as const, edits: ["a", "b"], why: "two\nlines" }];
-    expect(csvOf(rows)).toBe(
-      'file,verdict,loss,steps,run,text,edited,not as asked,in words\r\n\'=cmd(),equal,1.5000,,"says ""hi"", twice",,a; b,,"two\nlines"\r\n',
+    expect(csvOf(rows, TASK)).toBe(
+      "file,verdict,loss at the end,claimed,steps,run,text,edited,not as asked,same file as,in words\r\n" +
+        '\'=cmd(),equal,1.5000,,,"says ""hi"", twice",,a; b,,,"two\nlines"\r\n',
     );
+    expect(csvOf(rows, null)).toContain(`,${NO_TASK},`);
   });
 });
 
@@ -105,18 +134,38 @@ describe("a folder", () => {
 
   it("is graded file by file: what cannot be read says why, and ends nothing", async () => {
     const grading = new Grading();
-    const done = grading.grade([file("b.json"), file("a.json"), file(".hidden"), file("large.json", 2 ** 20 + 1)], TASK, 50, []);
+    const found = [file("b.json"), file("a.json", 11), file(".hidden"), file("large.json", 2 ** 20 + 1)];
+    const done = grading.grade(found, TASK, 50, []);
     await settle();
     await FakeWorker.last.fail("inspect", { message: "the capsule is broken JSON" });
-    await FakeWorker.last.answer("inspect", { facts, kept: false, stops: [] });
+    await vi.waitFor(() => FakeWorker.last.answer("inspect", { facts, kept: false, stops: [] }));
     await FakeWorker.last.answer("capabilities", { webgpu: null } as never);
     await FakeWorker.last.answer("replay", verdict);
     await done;
     expect(grading.rows.map(({ file, verdict }) => [file, verdict])).toEqual([["a.json", "unread"], ["b.json", "equal"], ["large.json", "unread"]]); // prettier-ignore
     expect(grading.rows[0]!.why).toBe("The capsule is broken JSON.");
     expect(grading.rows[2]!.why).toContain("more than a megabyte");
-    expect(grading.rows[1]).toMatchObject({ loss: 2, strays: [], why: "Exactly equal. All." });
+    expect(grading.rows[1]).toMatchObject({ loss: 2, strays: [], twins: [], replayed: 50, why: "All." });
     expect(FakeWorker.last.asked("replay")).toMatchObject({ steps: 50, engine: "wasm", from: null });
+  });
+
+  it("names files that are the same, and is graded to the end when asked for", async () => {
+    const grading = new Grading();
+    const answered = async (): Promise<void> => {
+      await vi.waitFor(() => FakeWorker.last.answer("inspect", { facts, kept: false, stops: [] }));
+      await FakeWorker.last.answer("capabilities", { webgpu: null } as never);
+      await FakeWorker.last.answer("replay", verdict);
+    };
+    const first = grading.grade([file("b.json"), file("a.json"), file("c.json", 11)], TASK, 50, []);
+    for (let i = 0; i < 3; i++) await answered();
+    await first;
+    expect(grading.rows.map(({ twins }) => twins)).toEqual([["b.json"], ["a.json"], []]);
+    expect(grading.rows.some(isProved)).toBe(false);
+    const whole = grading.gradeWhole();
+    for (let i = 0; i < 3; i++) await answered();
+    await whole;
+    expect(grading.rows.every(isProved)).toBe(true);
+    expect(grading.rows[0]!.why).toBe("Exactly equal. All.");
   });
 
   it("wants the text where it is not the site's", async () => {

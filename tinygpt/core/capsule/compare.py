@@ -143,6 +143,7 @@ class Comparison:
         self.there = arithmetic_of(capsule.device)
         self.same = self.here == self.there and tinygpt == capsule.tinygpt
         self.compared = self.unequal = self.last = 0
+        self.parted = 0  # the first step whose loss differs
         self.any, self.early, self.late = Worst(), Worst(), Stretches()
 
     def take(self, step: int, loss: float) -> "float | None":
@@ -153,7 +154,9 @@ class Comparison:
         stated = bits_float(float_bits(self.capsule.losses[place]))
         self.compared += 1
         self.last = step
-        self.unequal += float_bits(loss) != float_bits(stated)
+        if float_bits(loss) != float_bits(stated):
+            self.unequal += 1
+            self.parted = self.parted or step
         self.any.add(step, loss, stated)
         (self.early if self.compared <= STRETCH else self.late).add(step, loss, stated)
         return stated
@@ -179,24 +182,33 @@ class Comparison:
                 return DIFFERENT, f"{matched}, but the weights at the end differ, and the same engine gives equal ones."
             return UNPROVED, f"{matched}, but the weights at the end differ. {self.others()}"
         if proved and not self.any.drift < SUMMED:
-            return DIFFERENT, f"{values(self.any)}, but the weights at the end match exactly: its losses are false."
+            return DIFFERENT, f"{self.off(self.any)}, but the weights at the end match exactly: its losses are false."
         ending = "were not compared" if proved is None else "match exactly" if proved else "differ"
         ending = f"The weights at the end {ending}."
         if self.same:
-            return DIFFERENT, f"{values(self.any)}, and the same engine gives equal losses. {ending}"
+            return DIFFERENT, f"{self.off(self.any)}, and the same engine gives equal losses. {ending}"
         late = self.late.end(self.last)
         if not self.early.drift < DRIFT_LIMIT:
             reason = f"and another engine may be {100 * DRIFT_LIMIT:g} % off"
-            return DIFFERENT, f"{values(self.early)}, {reason}. {ending} {self.others()}"
+            return DIFFERENT, f"{self.off(self.early)}, {reason}. {ending} {self.others()}"
         if not late.drift < STRETCH_LIMIT:
             reason = f"on average over {STRETCH} steps, and another engine may be {100 * STRETCH_LIMIT:g} % off"
-            return DIFFERENT, f"{values(late)} {reason}. {ending} {self.others()}"
+            return DIFFERENT, f"At step {late.at:,} the loss is {values(late)} {reason}. {ending} {self.others()}"
         first = min(self.compared, STRETCH)
         text = f"The losses of {first} steps agree within {100 * DRIFT_LIMIT:g} % ({self.early.most()})"
         if self.compared > STRETCH:
             more = f"those of {self.compared - first:,} more on average within {100 * STRETCH_LIMIT:g} %"
             text += f", and {more} ({late.most()})"
         return UNPROVED, f"{text}. {ending} {self.others()}"
+
+    def off(self, worst: Worst) -> str:
+        """Where the losses part, and where they are furthest apart."""
+        if self.unequal == 1:
+            return f"At step {worst.at:,} the loss is {values(worst)}"
+        if self.parted == worst.at:
+            return f"At step {worst.at:,} the losses differ for the first time, and the most: {values(worst)}"
+        first = f"At step {self.parted:,} the losses differ for the first time"
+        return f"{first}, and at step {worst.at:,} the most: {values(worst)}"
 
     def others(self) -> str:
         if self.here == self.there:
@@ -206,8 +218,7 @@ class Comparison:
 
 def values(worst: Worst) -> str:
     mine, theirs = worst.pair
-    told = f"{mine:.6f} here and {theirs:.6f} in the capsule"
-    return f"At step {worst.at:,} the loss is {told}, {percent(worst.drift)} off"
+    return f"{mine:.6f} here and {theirs:.6f} in the capsule, {percent(worst.drift)} off"
 
 
 async def replay(

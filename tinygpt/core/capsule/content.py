@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FORMAT = "tinygpt-capsule"
 FORMAT_VERSION = 1
 LARGEST_FILE = 1 << 20  # bytes
+NO_CAPSULE = "this file is no capsule"
 MOST_LOSSES = 8192  # of a longer run every second step is told of, or every fourth, ...
 LARGEST_LOSS = 1e6  # a run is stopped long before
 LARGEST_TEXT = 2**31
@@ -121,9 +122,11 @@ def rounded(loss: float) -> str:
 
 def read_capsule(content: str) -> Capsule:
     """Every field is looked at; a sentence says which one is wrong."""
+    if not content.lstrip().startswith("{"):
+        raise TinyGPTError(NO_CAPSULE)
     stated = parse_object(content, "the capsule")
     if stated.get("format") != FORMAT:
-        raise TinyGPTError(f"this is no capsule: its format is {quoted(stated.get('format'))}, not '{FORMAT}'")
+        raise TinyGPTError(NO_CAPSULE)
     version = whole(stated.get("version"), "the capsule's version")
     if version != FORMAT_VERSION:
         raise TinyGPTError(

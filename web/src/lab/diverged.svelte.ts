@@ -3,8 +3,8 @@ import { corpus } from "../lib/corpus";
 import { count } from "../lib/format";
 import { site } from "../lib/site";
 import { Gone } from "../worker/remote";
-import { applied, type Changed } from "./patch";
-import type { Asked, Parted, Walked } from "./protocol";
+import { aboutOf, applied, type Changed } from "./patch";
+import type { Asked, Begun, Parted, Walked } from "./protocol";
 import { openRoom, type Room } from "./rooms";
 import { type Sources, sources, texts } from "./sources";
 import { type Trouble, troubleOf } from "./trouble";
@@ -17,6 +17,8 @@ export interface Thing {
   text?: (text: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>;
   edit?: string; // a patch of the sources
 }
+
+type Settings = Begun["settings"];
 
 const CAPITAL = 32; // from a letter to its capital
 const capitals = (text: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> =>
@@ -41,6 +43,9 @@ export const THINGS: Thing[] = [
 export function ownThing(setting: string, value: string): Thing {
   const [name, stated] = [setting.trim(), value.trim()];
   if (!name || !stated) throw new Error("Name a setting, such as weight_decay, and give it a value.");
+  const meant = site.knobs.find(({ label }) => label.toLowerCase().replaceAll(" ", "_") === name.toLowerCase().replaceAll(" ", "_"));
+  if (meant && meant.name !== name && !site.knobs.some((known) => known.name === name))
+    throw new Error(`There is no setting ${name}; did you mean ${meant.name}?`);
   if (!/^[a-z][a-z0-9_]*$/.test(name))
     throw new Error(`${name} is no setting: a name has small letters and underscores, such as weight_decay.`);
   return { name: "own", title: `${name} ${stated}`, changes: { [name]: Number.isFinite(Number(stated)) ? Number(stated) : stated } };
@@ -49,8 +54,18 @@ export function ownThing(setting: string, value: string): Thing {
 export const RUN = { preset: "tiny", steps: 40 };
 const TEXT_BYTES = 20_000;
 
-/** What was found, in sentences. */
-export function told(parted: Parted | null, steps: number): string {
+/** The settings in which a thing changes a run, each with both values. */
+export function bothOf(thing: Thing, one: Settings, other: Settings): string[] {
+  return Object.keys(thing.changes ?? {})
+    .filter((name) => one[name] !== other[name])
+    .map((name) => `${name} is ${one[name]} and ${other[name]}`);
+}
+
+/** The first line of what an edit says of itself. */
+const titleOf = (edit: string, name: string): string => aboutOf(edit).split("\n")[0] || name;
+
+/** What was found, in sentences. `causes` are known beside what the op itself was given. */
+export function told(parted: Parted | null, steps: number, causes: string[] = []): string {
   if (!parted) return `The two are equal to the bit: every number of every op, in ${count(steps)} steps.`;
   const { place, op, tensor, step, largest, share, because } = parted;
   const where =
@@ -59,9 +74,13 @@ export function told(parted: Parted | null, steps: number): string {
       : `They part in step ${count(step)}, at op ${place}, ${op}: ${tensor} differs.`;
   const many = share < 0.001 ? "Less than 0.1 %" : `${Number((100 * share).toPrecision(3))} %`;
   const much = largest === null ? "" : ` ${many} of its numbers do, by at most ${largest.toPrecision(2)}.`;
-  const why = because.length ? ` ${place < 0 ? "They have" : "Its cause"}: ${because.join("; ")}.` : "";
+  if (place < 0) return where + much + (because.length ? ` They have ${because.join("; ")}.` : "") + cause(causes);
+  const given = because.filter((said) => !causes.includes(said));
+  const why = causes.length ? `${cause(causes)}${given.length ? ` So at this op ${given.join("; ")}.` : ""}` : cause(because);
   return where + much + why;
 }
+
+const cause = (said: string[]): string => (said.length ? ` Its cause: ${said.join("; ")}.` : "");
 
 /** How long a bar is for each tensor of a step, from 0 to 1: by the logarithm of how far it is off. */
 export function bars(spread: Parted["spread"]): number[] {
@@ -97,6 +116,7 @@ export class Divergence {
   model = $state("");
   losses = $state.raw<[one: number, other: number] | null>(null);
   found = $state.raw<{ parted: Parted | null; steps: number; thing: Thing } | null>(null);
+  causes = $state.raw<string[]>([]);
   trouble = $state.raw<Trouble | null>(null);
   private ending: AbortController | null = null;
 
@@ -107,7 +127,12 @@ export class Divergence {
   /** Those of the list, and the ready edits. */
   get things(): Thing[] {
     const edits = Object.entries(this.facts?.ready ?? {});
-    return [...THINGS, ...edits.map(([name, edit]): Thing => ({ name, title: name, edit }))];
+    return [...THINGS, ...edits.map(([name, edit]): Thing => ({ name, title: titleOf(edit, name), edit }))];
+  }
+
+  /** Forgets what was found: it was of another choice. */
+  clear(): void {
+    [this.found, this.trouble, this.losses, this.causes] = [null, null, null, []];
   }
 
   stop(): void {
@@ -119,7 +144,8 @@ export class Divergence {
   async find(thing: Thing, recipe: string, steps: number): Promise<void> {
     this.stop();
     const ending = (this.ending = new AbortController());
-    [this.running, this.found, this.trouble, this.equal, this.of, this.model, this.losses] = [true, null, null, 0, steps, "", null];
+    this.clear();
+    [this.running, this.equal, this.of, this.model] = [true, 0, steps, ""];
     let changed: Changed = {};
     try {
       if (!Number.isInteger(steps) || steps < 1 || steps > RUN.steps) throw new Error(`Compare from 1 to ${RUN.steps} steps.`);
@@ -130,7 +156,8 @@ export class Divergence {
     } catch (error) {
       if (ending.signal.aborted) return;
       const text = error instanceof Gone ? "The room for Python has closed. Try once more." : (error as Error).message;
-      this.trouble = troubleOf(text, Object.keys(changed));
+      const trouble = troubleOf(text, Object.keys(changed));
+      this.trouble = trouble.path && trouble.path in changed ? trouble : { message: trouble.message.replace(/^(Train|Model)\./, "") }; // a line of ours tells nothing
     } finally {
       ending.abort();
       if (this.ending === ending) this.stop();
@@ -140,11 +167,12 @@ export class Divergence {
   private async walk([one, other]: [Room, Room], thing: Thing, recipe: string, steps: number): Promise<Parted | null> {
     const text = (await corpus(site.corpus)).slice(0, TEXT_BYTES);
     const asked = { ...RUN, recipe };
-    const [begun] = await Promise.all([
+    const [begun, its] = await Promise.all([
       one.calls.walk({ ...asked, changes: {}, text }),
       other.calls.walk({ ...asked, changes: thing.changes ?? {}, text: thing.text?.(text) ?? text }),
     ]);
     this.model = `${count(begun.parameters)} parameters, ${begun.model}`;
+    this.causes = thing.edit ? ["the edit"] : bothOf(thing, begun.settings, its.settings);
     const early = await other.calls.walkFrom(begun.weights);
     if (early) return early;
     for (let step = 1; step <= steps; step++) {

@@ -17,6 +17,8 @@ export class Grading {
   running = $state(false);
   done = $state(0);
   problem = $state("");
+  task = $state.raw<Task | null>(null); // that it is graded against
+  private handed: Parameters<Grading["grade"]> | null = null;
   private connection: Connection | null = null;
   private died = "";
   private stopped = false;
@@ -39,8 +41,14 @@ export class Grading {
     this.close();
   }
 
-  /** Every visible file; `texts` are the teacher's own, for runs that did not learn from the site's. */
-  async grade(found: Found[], task: Task | null, steps: number, texts: File[]): Promise<void> {
+  /** The same files once more, to their last step. */
+  async gradeWhole(): Promise<void> {
+    const [found, task, , texts] = this.handed!;
+    await this.grade(found, task, null, texts);
+  }
+
+  /** Every visible file; of each so many `steps`, or all; `texts` are the teacher's own, for runs that did not learn from the site's. */
+  async grade(found: Found[], task: Task | null, steps: number | null, texts: File[]): Promise<void> {
     const files = found
       .filter(({ path }) => !path.split("/").some((part) => part.startsWith(".")))
       .toSorted((a, b) => (a.path < b.path ? -1 : 1));
@@ -48,15 +56,18 @@ export class Grading {
     if (files.length === 0) this.problem = "There is no file in it: drop the folder with the capsules that were handed in.";
     if (files.length > MOST_FILES)
       this.problem = `There are ${files.length} files in it, and ${MOST_FILES} are the most: drop the folder of one class.`;
-    if (!Number.isInteger(steps) || steps < 1) this.problem = "Replay at least one step of each.";
+    if (steps !== null && (!Number.isInteger(steps) || steps < 1)) this.problem = "Replay at least one step of each.";
     if (this.problem) return;
     [this.rows, this.done, this.running, this.stopped] = [files.map(({ path }) => blank(path)), 0, true, false];
+    [this.handed, this.task] = [[found, task, steps, texts], task];
+    const seen = new Map<string, number>();
     const own = await Promise.all(texts.map(async (file) => new Uint8Array(await file.arrayBuffer())));
     const known = new Map(await Promise.all(own.map(async (text) => [await digest(text), text] as const)));
     for (const [i, { file }] of files.entries()) {
       const row = await this.graded(this.rows[i]!, file, task, steps, known);
       if (this.stopped) break;
       this.rows = this.rows.with(i, row);
+      if (file.size <= LARGEST_CAPSULE) this.pair(i, seen, await digest(new Uint8Array(await file.arrayBuffer())));
       this.done = i + 1;
     }
     this.rows = this.rows.map((row) => (row.verdict === "waiting" ? { ...row, verdict: "unread", why: "It was stopped before." } : row));
@@ -64,11 +75,19 @@ export class Grading {
     this.close();
   }
 
+  /** Names in both rows that their files are the same. */
+  private pair(at: number, seen: Map<string, number>, sha256: string): void {
+    const before = seen.get(sha256);
+    if (before === undefined) return void seen.set(sha256, at);
+    const [one, other] = [this.rows[before]!, this.rows[at]!];
+    this.rows = this.rows.with(before, { ...one, twins: [...one.twins, other.file] }).with(at, { ...other, twins: [one.file] });
+  }
+
   private async graded(
     row: Grade,
     file: File,
     task: Task | null,
-    steps: number,
+    steps: number | null,
     known: Map<string, Uint8Array<ArrayBuffer>>,
   ): Promise<Grade> {
     let read = row;
@@ -85,9 +104,14 @@ export class Grading {
       if (!bytes && !kept)
         throw new Error(`it learned from ${text.name}, which is not here: choose it among texts that are not the site's, and grade again`);
       const engine = await this.engineOf(facts.device);
-      const wish = { capsule, from: null, steps: Math.min(steps, facts.steps), text: bytes, engine, threads: 0 };
-      const { verdict, head, text: why } = await this.calls.replay(wish);
-      return { ...read, verdict, why: `${head} ${why}` };
+      const replayed = Math.min(steps ?? facts.steps, facts.steps);
+      const {
+        verdict,
+        head,
+        text: why,
+      } = await this.calls.replay({ capsule, from: null, steps: replayed, text: bytes, engine, threads: 0 });
+      const isPart = verdict === "equal" && replayed < facts.steps; // "Exactly equal." says too much of it
+      return { ...read, verdict, replayed, why: isPart ? why : `${head} ${why}` };
     } catch (error) {
       const why = this.died ? `the engine's worker died (${this.died})` : error instanceof Error ? error.message : String(error);
       return { ...read, verdict: "unread", why: sentence(why) };

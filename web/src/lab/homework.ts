@@ -59,13 +59,14 @@ function plain(found: unknown, longest: number, what: string): string {
   return text;
 }
 
-/** Where the pupil trains it: Train with these settings. */
-export function trainAddress({ preset, recipe, steps, corpus }: Task): string {
+/** Where the pupil trains it: Train with these settings, and a seed of the pupil's own, for equal ones give equal capsules. */
+export function trainAddress({ preset, recipe, steps, corpus }: Task, seed: number | null = null): string {
   const settings = new URLSearchParams({
     preset,
     ...(recipe === site.defaultRecipe ? {} : { recipe }),
     steps: String(steps),
     text: corpus,
+    ...(seed === null ? {} : { seed: String(seed) }),
   });
   return `../#train?${settings}`;
 }
@@ -109,7 +110,7 @@ function changesFrom({ model, train }: RunConfig, recipe: string): string[] {
   return [...size, ...of("model", model, usual.model), ...of("train", train, usual.train)];
 }
 
-const LAST = 20; // losses whose mean the table shows, as `tinygpt replay FOLDER` has it
+export const LAST = 20; // losses whose mean the table shows, as `tinygpt replay FOLDER` has it
 
 export function endLoss(curve: CapsuleFacts["curve"]): number | null {
   const last = curve.slice(-LAST).map(([, loss]) => loss);
@@ -122,14 +123,16 @@ export interface Grade {
   title: string;
   text: string;
   steps: number;
-  loss: number | null;
+  replayed: number; // from the first on
+  loss: number | null; // what the capsule states
   edits: string[];
   strays: string[];
+  twins: string[]; // files with the same bytes
   verdict: Verdict["verdict"] | "unread" | "waiting";
   why: string;
 }
 
-export const VERDICTS: Record<Grade["verdict"], string> = {
+const VERDICTS: Record<Grade["verdict"], string> = {
   equal: "equal",
   unproved: "not proved here",
   different: "does not agree",
@@ -137,43 +140,84 @@ export const VERDICTS: Record<Grade["verdict"], string> = {
   waiting: "waiting",
 };
 
+type Judged = Pick<Grade, "verdict" | "steps" | "replayed">;
+
+/** Whether the replay came to the end of what the capsule tells. */
+const isWhole = ({ verdict, steps, replayed }: Judged): boolean => (verdict === "equal" || verdict === "unproved") && replayed === steps;
+
+export function verdictOf(row: Judged): string {
+  if (row.verdict !== "equal" || isWhole(row)) return VERDICTS[row.verdict];
+  return `equal for the first ${row.replayed.toLocaleString("en")} of ${row.steps.toLocaleString("en")} steps`;
+}
+
+/** Whether the loss at the end is the capsule's word alone. */
+export const isClaimed = (row: Judged & Pick<Grade, "loss">): boolean => row.loss !== null && !isWhole(row);
+
+/** The whole run is proved, and it is what was asked for. */
+export const isProved = (row: Grade): boolean => row.verdict === "equal" && isWhole(row) && row.strays.length === 0;
+
 export const blank = (file: string): Grade => ({
   file,
   title: "",
   text: "",
   steps: 0,
+  replayed: 0,
   loss: null,
   edits: [],
   strays: [],
+  twins: [],
   verdict: "waiting",
   why: "",
 });
 
 const PLACES: Record<Grade["verdict"], number> = { equal: 0, unproved: 0, waiting: 1, different: 2, unread: 3 };
 
-/** What was replayed with the lowest loss first, then what does not agree, whose loss is a claim, then what was not graded. */
+/** What agrees first, then what does not, then what was not graded; of each what is as asked, what was replayed to its end, the lowest loss. */
 export function ranked(rows: Grade[]): Grade[] {
-  const by = (a: Grade, b: Grade): number => PLACES[a.verdict] - PLACES[b.verdict] || (a.loss ?? Infinity) - (b.loss ?? Infinity);
-  return rows.toSorted((a, b) => by(a, b) || (a.file < b.file ? -1 : 1));
+  const keys = (row: Grade): number[] => [
+    PLACES[row.verdict],
+    Number(row.strays.length > 0),
+    Number(isClaimed(row)),
+    row.loss ?? Number.MAX_VALUE,
+  ];
+  const by = (a: number[], b: number[]): number => a.map((key, i) => key - b[i]!).find((off) => off !== 0) ?? 0;
+  return rows.toSorted((a, b) => by(keys(a), keys(b)) || (a.file < b.file ? -1 : 1));
 }
 
+/** What is said in place of what is not as asked. */
+export const NO_TASK = "Graded without a task: open its link to compare.";
+
 /** The table for a spreadsheet, which is to read no cell as a formula. */
-export function csvOf(rows: Grade[]): string {
+export function csvOf(rows: Grade[], task: Task | null): string {
   const cell = (value: string | number): string => {
     const text = typeof value === "number" ? String(value) : value.replace(/^[=+\-@\t\r]/, "'$&");
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  const head = ["file", "verdict", "loss", "steps", "run", "text", "edited", "not as asked", "in words"];
+  const head = [
+    "file",
+    "verdict",
+    "loss at the end",
+    "claimed",
+    "steps",
+    "run",
+    "text",
+    "edited",
+    "not as asked",
+    "same file as",
+    "in words",
+  ];
   const lines = rows.map((row) =>
     [
       row.file,
-      VERDICTS[row.verdict],
+      verdictOf(row),
       row.loss === null ? "" : row.loss.toFixed(4),
+      isClaimed(row) ? "claimed" : "",
       row.steps || "",
       row.title,
       row.text,
       row.edits.join("; "),
-      row.strays.join("; "),
+      task ? row.strays.join("; ") : NO_TASK,
+      row.twins.join("; "),
       row.why,
     ].map(cell),
   );

@@ -11,6 +11,7 @@ import rooms from "../generated/rooms.json";
 import type { Changed } from "./patch.ts";
 import type {
   Asked,
+  Begun,
   CheckedGradient,
   Comparison,
   Evidence,
@@ -204,9 +205,9 @@ const methods = {
   whatIf: async (run: { config: unknown; step: number; bytes: number }): Promise<WhatIfFacts> =>
     JSON.parse(expecting().asked(json(run))) as WhatIfFacts,
 
-  walk: async ({ text, ...asked }: Asked & { text: Uint8Array }): Promise<{ model: string; parameters: number; weights: string }> => {
+  walk: async ({ text, ...asked }: Asked & { text: Uint8Array }): Promise<Begun> => {
     walk = walking().Walk(json({ ...asked, bytes: text.length }), digitsOf(text));
-    return JSON.parse(walk.describe()) as { model: string; parameters: number; weights: string };
+    return JSON.parse(walk.describe()) as Begun;
   },
   walkFrom: async (weights: string): Promise<Parted | null> => JSON.parse(walk.begin(weights)) as Parted | null,
   walkStep: async (): Promise<Walked> => JSON.parse(walk.step()) as Walked,

@@ -86,6 +86,13 @@ export interface KernelTimes {
 }
 
 /** A step of a run: what its ops wrote and were given, as Python's text. */
+export interface Begun {
+  model: string;
+  parameters: number;
+  weights: string; // as hexadecimal digits
+  settings: Record<string, number | string>;
+}
+
 export interface Walked {
   step: number;
   loss: number;

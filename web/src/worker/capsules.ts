@@ -47,6 +47,7 @@ function stepsIn(events: CoreEvent[]): RateRow[] {
 
 function opened(capsule: Bytes, python: Python, more: Omit<ReplayRequest, "capsule"> = {}): { replay: Replay; facts: CapsuleFacts } {
   if (capsule.length > LARGEST_CAPSULE) throw new Error(`the capsule has more than ${LARGEST_CAPSULE} bytes, and none has`);
+  if (capsule.find((byte) => byte > 32) !== 123) throw new Error("this file is no capsule"); // an object's brace
   const text = jsonText(capsule, "the capsule");
   const replay = sentence(() => python.capsules.Replay(json({ capsule: text, ...more })));
   return { replay, facts: parse(replay.facts()) };
