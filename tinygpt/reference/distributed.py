@@ -8,6 +8,7 @@ with any number of them, and can be resumed with another. A process has at most 
 
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -84,8 +85,10 @@ class Together:
         return bool(raised.item())
 
     def close(self) -> None:
+        """The connections have threads of their own, which must end before the interpreter does."""
         if dist.is_initialized():
             dist.destroy_process_group()
+            gc.collect()
 
 
 def join(device: str) -> str:

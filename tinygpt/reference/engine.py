@@ -462,6 +462,7 @@ class TorchEngine(Engine):
         return self.processes.agree(flag)
 
     async def close(self) -> None:
+        self.network = self.model  # what exchanges gradients holds the connections, which are about to be closed
         self.processes.close()
 
 
