@@ -85,9 +85,9 @@ def test_a_run_is_proved_in_the_page_and_in_the_terminal(open_page: OpenPage, tm
     for content, said in (
         (json.dumps({**stated, "config": {"model": {}, "train": {}}}), "config.model does not state its 'layers'"),
         (whole[:-200], "The capsule is broken JSON"),
-        ("[]", "The capsule must be a JSON object"),
+        ("[]", "This file is no capsule."),
         (whole + " " * LARGEST_FILE, "is no capsule: it has more than a megabyte"),
-        ("\0\1\2", "The capsule is broken JSON"),
+        ("\0\1\2", "This file is no capsule."),
     ):
         (strange := tmp_path / f"{len(content)}.json").write_text(content)
         page.get_by_label("Open a capsule").set_input_files(strange)
